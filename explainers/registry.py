@@ -1,0 +1,112 @@
+"""The table of explanation methods: what each one declares about itself.
+
+The page's controls, the command line, the documentation and the shared tests are all
+made from these declarations, so a new file in ``methods/`` adds its method everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+from explainers.sentence import Sentence
+
+Question = Literal["look", "counted", "without", "sees"]
+"""Where did it look / what counted for this class / what happens without it / what does it see."""
+
+Need = Literal["attention", "decision", "class", "gradients"]
+"""What a model must offer: attention rows, one decision row, class logits, pixel gradients."""
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether something works for a model; falsy, with the reason, when it does not."""
+
+    ok: bool
+    reason: Sentence | None = None
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One setting of a method: its default and the values it admits (checked by `explain`).
+
+    ``kind``: "integer", "number" (both in low..high), "choice" (one of ``choices``), or
+    "block" / "head" (an index into the model's blocks or heads, negative counts from the end;
+    a "head" may also be one of ``choices``), or "token" (None, or a token index).
+    """
+
+    name: str
+    default: Any
+    kind: Literal["integer", "number", "choice", "block", "head", "token"]
+    meaning: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Method:
+    """An explanation method's declaration; ``function`` computes it from a trace of one photo.
+
+    ``function(trace, target, progress, **parameters) -> Finding`` (see heatmap.py).
+    ``cost(parameters, patches)`` is the number of forward passes it takes beyond the trace,
+    a backward pass counted as two; the shared gradient pass counts 3 and is paid once a target.
+    """
+
+    name: str
+    title: str
+    meaning: str
+    question: Question
+    class_specific: bool
+    signed: bool
+    needs: tuple[Need, ...]
+    cost: Callable[[Mapping[str, Any], int], float]
+    paper: str
+    bibtex: str
+    limits: str
+    function: Callable[..., Any]
+    parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def needs_gradients(self) -> bool:
+        return "gradients" in self.needs
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        return {parameter.name: parameter.default for parameter in self.parameters}
+
+
+_METHODS: dict[str, Method] = {}
+
+
+def register(method: Method) -> Method:
+    """Add a method to the table; its name must be new."""
+    if method.name in _METHODS:
+        raise ValueError(f"a method named {method.name!r} is registered already")
+    _METHODS[method.name] = method
+    return method
+
+
+def methods() -> Mapping[str, Method]:
+    """All methods, name → declaration, in the order the page shows them."""
+    return MappingProxyType(_METHODS)
+
+
+def find_method(name: str) -> Method:
+    """The declaration of ``name``; ValueError lists the known names."""
+    if name not in _METHODS:
+        known = ", ".join(_METHODS)
+        raise ValueError(
+            Sentence(
+                "unknown_method",
+                "There is no method {name!r}; choose one of: {known}.",
+                name=name,
+                known=known,
+            )
+        )
+    return _METHODS[name]
