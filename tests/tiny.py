@@ -72,7 +72,7 @@ def tiny_vit(
 
 
 class EncoderViT(nn.Module):
-    """A ViT as tutorials write it: patch convolution, ``cls_token``, ``pos_embed``, nn.TransformerEncoder.
+    """A ViT as tutorials write it: patch convolution, class token, nn.TransformerEncoder.
 
     Input (B, 3, H, W) of exactly ``size``; output (B, classes), read from the class token.
     """
