@@ -1,0 +1,239 @@
+"""Opening picture files: which formats, how large, and what to say when it cannot be done.
+
+Pillow's own ``Image.open`` warns and refuses by a process-wide setting (``MAX_IMAGE_PIXELS``).
+Several threads read photos here at once, so that setting is left alone: the format plug-ins are
+asked directly, and the size is judged from the header, before a single pixel is decoded.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+from PIL import Image
+
+from explainers.sentence import Sentence
+
+logger = logging.getLogger(__name__)
+
+LARGEST = 200_000_000
+"""A picture of more pixels than this is refused."""
+
+FORMATS = (
+    "JPEG",
+    "MPO",
+    "PNG",
+    "WEBP",
+    "AVIF",
+    "TIFF",
+    "GIF",
+    "BMP",
+    "DIB",
+    "JPEG2000",
+    "PPM",
+    "ICO",
+)
+"""Pillow's formats that hold photos; none of them starts another program to be read."""
+
+_KNOWN: tuple[tuple[str, str], ...] = (
+    (r"\s*(<\?xml.*|<!--.*|<!DOCTYPE svg.*)?<svg", "an SVG drawing"),
+    (r"\s*<(!doctype )?html", "a web page"),
+    (r"%PDF", "a PDF document"),
+    (r"%!PS|\xc5\xd0\xd3\xc6", "a PostScript drawing"),
+    (r"8BPS", "a Photoshop file"),
+    (r"\xff\x0a|\0\0\0\x0cJXL ", "a JPEG XL picture"),
+    (r"PK\x03\x04", "a ZIP archive"),
+    (r"\x1aE\xdf\xa3|RIFF....AVI |....ftyp(isom|iso\d|mp4|avc1|qt  |M4V|3gp)", "a video"),
+    (r"....ftyp(avif|avis)", "an AVIF picture"),
+    (r"....ftyp(hei|hev|mif1|msf1)", "a HEIC picture"),
+)
+_HEIC = re.compile(rb"....ftyp(hei|hev|mif1|msf1)", re.DOTALL)
+
+
+class PhotoError(ValueError):
+    """A picture could not be used; the message is one plain sentence."""
+
+
+def short_name(source: object) -> str:
+    """The file name without its folder; "photo" where there is none."""
+    text = source if isinstance(source, str) else ""
+    return re.split(r"[\\/]", text.rstrip("\\/"))[-1].strip() or "photo"
+
+
+def open_file(path: str | os.PathLike[str], name: str) -> BinaryIO:
+    """Open a regular file for reading; PhotoError says what is there instead."""
+    text = os.fspath(path)
+    if re.match(r"[a-zA-Z]{2,}://", text):
+        raise PhotoError(
+            Sentence(
+                "photo_address",
+                "{name} is given as a web address, and addresses are not fetched; "
+                "save the picture and give the file.",
+                name=name,
+            )
+        )
+    if os.path.isdir(text):
+        raise PhotoError(
+            Sentence(
+                "photo_folder",
+                "A picture file was expected, and {name} is a folder; name one file in it.",
+                name=name,
+            )
+        )
+    try:
+        if os.path.exists(text) and not os.path.isfile(text):
+            raise OSError("neither a file nor a folder")
+        return open(text, "rb")
+    except FileNotFoundError:
+        raise PhotoError(
+            Sentence(
+                "photo_missing",
+                "There is no file {name}; check the name and the folder it is in.",
+                name=name,
+            )
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise PhotoError(
+            Sentence(
+                "photo_closed",
+                "The file {name} could not be opened ({reason}); "
+                "check that it is an ordinary file which you may read.",
+                name=name,
+                reason=reason,
+            )
+        ) from None
+
+
+def open_image(file: BinaryIO, name: str) -> Image.Image:
+    """The picture in ``file``, header read and size admitted, pixels not yet decoded."""
+    file = _rewound(file, name)
+    head = file.read(1024)
+    if not head:
+        raise PhotoError(
+            Sentence(
+                "photo_empty",
+                "The file {name} is empty; copy or download it again.",
+                name=name,
+            )
+        )
+    try:
+        image = _opened(file, head, name)
+    except (PhotoError, MemoryError):
+        raise
+    except Exception:  # plug-ins raise nearly anything on damaged headers
+        logger.debug("%s was not opened", name, exc_info=True)
+        image = None
+    if image is None:
+        raise _unreadable(head, name)
+    check_size(*image.size, name=name)
+    return image
+
+
+def check_size(width: int, height: int, name: str) -> None:
+    """Refuse pictures without pixels and those of more than `LARGEST`."""
+    if width < 1 or height < 1:
+        raise PhotoError(
+            Sentence(
+                "photo_no_pixels",
+                "{name} has no pixels ({width} × {height}); give a picture of at least 1 × 1.",
+                name=name,
+                width=width,
+                height=height,
+            )
+        )
+    if width * height > LARGEST:
+        raise PhotoError(
+            Sentence(
+                "photo_too_large",
+                "{name} has {width} × {height} pixels, and at most {largest} million are "
+                "opened; save it smaller first.",
+                name=name,
+                width=width,
+                height=height,
+                largest=LARGEST // 1_000_000,
+            )
+        )
+
+
+def _rewound(file: BinaryIO, name: str) -> BinaryIO:
+    """``file`` at its start; a stream that cannot go back is read into memory."""
+    try:
+        file.seek(0)
+    except (AttributeError, OSError):
+        data = file.read()
+    else:
+        if isinstance(file.read(0), bytes):
+            return file
+        data = None
+    if isinstance(data, bytes):
+        return io.BytesIO(data)
+    raise PhotoError(
+        Sentence(
+            "photo_text_stream",
+            'A file opened for bytes was expected, and {name} gives text; open it with mode "rb".',
+            name=name,
+        )
+    )
+
+
+def _opened(file: BinaryIO, head: bytes, name: str) -> Image.Image | None:
+    """The picture, by the first plug-in that reads its header; None when none does."""
+    if _HEIC.match(head):
+        file.seek(0)
+        return _heif_reader(name)(file, "")
+    Image.init()
+    for kind in FORMATS:
+        if kind not in Image.OPEN:
+            continue
+        factory, accept = Image.OPEN[kind]
+        if accept is not None and accept(head[:16]) is not True:
+            continue  # a string answer says that this Pillow was built without the format
+        file.seek(0)
+        with suppress(SyntaxError, IndexError, TypeError):
+            return factory(file, "")
+    return None
+
+
+def _heif_reader(name: str) -> Callable[..., Any]:
+    """The HEIC plug-in's reader, imported when the first HEIC picture comes."""
+    try:
+        from pillow_heif import HeifImageFile
+    except ImportError:
+        raise PhotoError(
+            Sentence(
+                "photo_heic_plugin",
+                "{name} is a HEIC picture, and the plug-in that opens HEIC is not installed; "
+                "install pillow-heif, or save the picture as JPEG or PNG.",
+                name=name,
+            )
+        ) from None
+    return HeifImageFile
+
+
+def _unreadable(head: bytes, name: str) -> PhotoError:
+    """Name what the file is, as far as its first bytes tell."""
+    for pattern, what in _KNOWN:
+        if re.match(pattern.encode("latin-1"), head, re.DOTALL | re.IGNORECASE):
+            return PhotoError(
+                Sentence(
+                    "photo_other_kind",
+                    "A photo was expected, and {name} is {what} that cannot be opened here; "
+                    "save it as JPEG or PNG first.",
+                    name=name,
+                    what=what,
+                )
+            )
+    return PhotoError(
+        Sentence(
+            "photo_unknown",
+            "{name} is not a picture this program can read, or its beginning is damaged; "
+            "give a JPEG, PNG, WebP, AVIF, HEIC, TIFF, GIF or BMP file.",
+            name=name,
+        )
+    )

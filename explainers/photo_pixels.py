@@ -1,0 +1,243 @@
+"""From whatever holds a picture to upright 8-bit RGB pixels, saying what was changed on the way.
+
+Nothing but pixels goes on from here: no EXIF, no place of taking, no colour profile.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from explainers.photo_files import PhotoError, check_size
+from explainers.sentence import Sentence
+
+logger = logging.getLogger(__name__)
+
+KEPT = 25_000_000
+"""A picture of more pixels than this is made smaller on load; explanations gain nothing by more."""
+
+_ORIENTATION = 0x0112
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_WIDE = ("I;16", "I;16L", "I;16B", "I;16N", "I", "F")
+_SHAPES = "(height, width), (height, width, 3) or (height, width, 4)"
+
+
+def pixels_of_image(
+    image: Image.Image, name: str, ours: bool = False
+) -> tuple[np.ndarray, tuple[Sentence, ...]]:
+    """Upright RGB (H, W, 3) uint8 of a Pillow image, and the notes on what was done to it.
+
+    ours: nobody else holds ``image``, so a JPEG decoder may skip what would be thrown away.
+    """
+    check_size(*image.size, name=name)
+    notes: list[Sentence] = []
+    try:
+        _note_frames(image, notes)
+        before = image.size
+        if ours and image.format in ("JPEG", "MPO"):
+            image.draft(None, _kept_size(before))
+        image.load()
+        turn = _orientation(image, notes)
+        rgb = _smaller(_rgb(image, name, notes))
+        if rgb.size != before:
+            notes.append(_smaller_note(before, rgb.size))
+        return np.array(rgb if turn is None else rgb.transpose(turn)), tuple(notes)
+    except (PhotoError, MemoryError):
+        raise
+    except Exception as error:  # decoders raise nearly anything on damaged data
+        logger.debug("%s was not decoded", name, exc_info=True)
+        raise PhotoError(
+            Sentence(
+                "photo_damaged",
+                "{name} breaks off or is damaged; copy or download it again.",
+                name=name,
+            )
+        ) from error
+
+
+def pixels_of_array(array: np.ndarray, name: str) -> tuple[np.ndarray, tuple[Sentence, ...]]:
+    """RGB (H, W, 3) uint8 of an array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), and the notes."""
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)):
+        raise PhotoError(
+            Sentence(
+                "photo_array_shape",
+                "An array of shape {expected} was expected, and {name} has shape {shape}; "
+                "put the colours last.",
+                expected=_SHAPES,
+                name=name,
+                shape=array.shape,
+            )
+        )
+    check_size(array.shape[1], array.shape[0], name)
+    notes: list[Sentence] = []
+    levels = np.ascontiguousarray(_levels(array, name, notes))
+    pixels, more = pixels_of_image(Image.fromarray(levels), name)
+    return pixels, (*notes, *more)
+
+
+def _note_frames(image: Image.Image, notes: list[Sentence]) -> None:
+    # An MPO holds one photo and its previews or depth; it is no animation.
+    if image.format == "MPO" or not getattr(image, "is_animated", False):
+        return
+    notes.append(
+        Sentence(
+            "photo_animated",
+            "The file holds {frames} pictures; picture {frame} is used.",
+            frames=getattr(image, "n_frames", 1),
+            frame=image.tell() + 1,
+        )
+    )
+
+
+def _orientation(image: Image.Image, notes: list[Sentence]) -> Image.Transpose | None:
+    """How to turn the picture upright; a broken entry is noted and the picture left as it is."""
+    try:
+        exif = image.getexif()
+        value = exif.get(_ORIENTATION, None if image.info.get("exif") and not exif else 1)
+    except Exception:
+        logger.debug("EXIF was not read", exc_info=True)
+        value = None
+    if value not in range(1, 9):
+        notes.append(
+            Sentence(
+                "photo_broken_exif",
+                "The file's note on which way is up is damaged; the picture is used as stored.",
+            )
+        )
+        return None
+    return _UPRIGHT.get(value)
+
+
+def _rgb(image: Image.Image, name: str, notes: list[Sentence]) -> Image.Image:
+    """RGB of any mode: grey levels spread to 256, transparency on white."""
+    if image.mode in _WIDE:
+        values = np.asarray(image)
+        if image.mode == "I" and values.min() >= 0 and values.max() <= 65535:
+            values = values.astype(np.uint16)  # how 16-bit files arrive in 32-bit images
+        return _converted(Image.fromarray(_levels(values, name, notes)), "RGB", name)
+    if not image.has_transparency_data:
+        return _converted(image, "RGB", name)
+    clear = _smaller(_converted(image, "RGBA", name))
+    alpha = clear.getchannel("A")
+    opaque = clear.convert("RGB")
+    if alpha.getextrema() == (255, 255):
+        return opaque
+    notes.append(
+        Sentence("photo_transparent", "Transparent parts of the picture are shown on white.")
+    )
+    white = Image.new("RGB", clear.size, "white")
+    white.paste(opaque, mask=alpha)
+    return white
+
+
+def _converted(image: Image.Image, mode: str, name: str) -> Image.Image:
+    if image.mode == mode:
+        return image
+    try:
+        return image.convert(mode)
+    except ValueError as error:
+        raise PhotoError(
+            Sentence(
+                "photo_colours",
+                "{name} holds {mode} colours, which are not converted here; save it in RGB.",
+                name=name,
+                mode=image.mode,
+            )
+        ) from error
+
+
+def _levels(values: np.ndarray, name: str, notes: list[Sentence]) -> np.ndarray:
+    """uint8 of the same shape: whatever the range of ``values``, nothing is clipped."""
+    if values.dtype == np.uint8:
+        return values
+    if values.dtype == np.bool_:
+        return values.astype(np.uint8) * np.uint8(255)
+    if values.dtype.kind not in "iuf":
+        raise PhotoError(
+            Sentence(
+                "photo_array_type",
+                "Whole or real numbers were expected, and {name} holds {dtype}; convert it.",
+                name=name,
+                dtype=values.dtype,
+            )
+        )
+    low, high = values.min(), values.max()
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise PhotoError(
+            Sentence(
+                "photo_not_finite",
+                "{name} holds {count} values that are not finite numbers; replace them first.",
+                name=name,
+                count=int(np.size(values) - np.isfinite(values).sum()),
+            )
+        )
+    start, end = _range(values.dtype, float(low), float(high))
+    if values.dtype.kind == "f" or end != 255.0:
+        notes.append(
+            Sentence(
+                "photo_levels",
+                "The values {low} to {high} are shown as 256 levels from {start} to {end}.",
+                low=f"{float(low):.6g}",
+                high=f"{float(high):.6g}",
+                start=f"{start:.6g}",
+                end=f"{end:.6g}",
+            )
+        )
+    span = (end - start) or 1.0
+    work = values.astype(np.float64 if values.dtype.itemsize > 2 else np.float32)
+    return np.rint((work - start) * (255.0 / span)).astype(np.uint8)
+
+
+def _range(dtype: np.dtype[Any], low: float, high: float) -> tuple[float, float]:
+    """Which values are black and white: the usual ranges where they hold all values."""
+    if dtype.kind == "f":
+        usual = (1.0, 255.0)
+    elif dtype.itemsize == 2 and dtype.kind == "u":
+        usual = (65535.0,)
+    else:
+        usual = (255.0, 65535.0)
+    for end in usual:
+        if low >= 0.0 and high <= end:
+            return 0.0, end
+    return low, high
+
+
+def _kept_size(size: tuple[int, int]) -> tuple[int, int]:
+    """(width, height) of at most `KEPT` pixels, of the same shape as far as that goes."""
+    width, height = size
+    if width * height <= KEPT:
+        return size
+    share = math.sqrt(KEPT / (width * height))
+    short = max(1, int(min(size) * share))
+    long = min(int(max(size) * share), KEPT // short)
+    return (long, short) if width >= height else (short, long)
+
+
+def _smaller(image: Image.Image) -> Image.Image:
+    size = _kept_size(image.size)
+    if size == image.size:
+        return image
+    return image.resize(size, Image.Resampling.BICUBIC, reducing_gap=2.0)
+
+
+def _smaller_note(before: tuple[int, int], after: tuple[int, int]) -> Sentence:
+    return Sentence(
+        "photo_reduced",
+        "The picture was made smaller on load, from {before} to {after} pixels.",
+        before=f"{before[0]} × {before[1]}",
+        after=f"{after[0]} × {after[1]}",
+    )
