@@ -1,0 +1,120 @@
+"""Charts that are no heat maps: sheets of patch filters and of position similarities."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from PIL import Image, ImageDraw
+
+from explainers.render.figure import to_image
+from explainers.render.legend import INK, PAPER, text_font
+from explainers.views.filters import FilterGrid
+from explainers.views.positions import PositionSimilarity
+
+DPI = 100
+POSITION_COLOURS = "viridis"
+"""As in the ViT paper's figure 7, from −1 to 1."""
+
+
+def filter_sheet(grid: FilterGrid, width: int = 840, columns: int | None = None) -> Image.Image:
+    """The filters as tiles, about ``width`` pixels wide (never smaller than a pixel a weight).
+
+    Each tile is scaled on its own and symmetrically: mid-grey is weight zero, the largest
+    |weight| of the tile reaches black or white. Components carry their number and their share
+    of the variance in percent.
+    """
+    count, ph, pw, _ = grid.filters.shape
+    if columns is None:
+        columns = 7 if grid.variance is not None else math.ceil(math.sqrt(count * 1.6 * ph / pw))
+    columns = min(columns, count)
+    zoom = max(1, width // columns // (pw + 1))
+    tile_height, tile_width = ph * zoom, pw * zoom
+    gap = max(2, tile_width // 16)
+    text = max(10, min(14, tile_width // 6)) if grid.variance is not None else 0
+    step_x, step_y = tile_width + gap, tile_height + gap + (text + 4 if text else 0)
+    rows = math.ceil(count / columns)
+    sheet = Image.new("RGB", (gap + columns * step_x, gap + rows * step_y), PAPER)
+    pen, font = ImageDraw.Draw(sheet), text_font(text or 10)
+    for index, pixels in enumerate(display_filters(grid.filters)):
+        row, column = divmod(index, columns)
+        x, y = gap + column * step_x, gap + row * step_y
+        tile = Image.fromarray(pixels)
+        sheet.paste(tile.resize((tile_width, tile_height), Image.Resampling.NEAREST), (x, y))
+        if grid.variance is not None:
+            share = f"{index + 1}: {100 * grid.variance[index]:.1f} %"
+            pen.text((x + tile_width / 2, y + tile_height + 1), share, INK, font, "ma")
+    return sheet
+
+
+def display_filters(filters: np.ndarray) -> np.ndarray:
+    """Filters (count, ph, pw, 3) as uint8 pictures, each scaled alone; zero is mid-grey."""
+    largest = np.abs(filters).max(axis=(1, 2, 3), keepdims=True)
+    share = np.divide(filters, largest, out=np.zeros_like(filters), where=largest > 0)
+    return np.rint(127.5 + 127.5 * share).astype(np.uint8)
+
+
+def position_sheet(positions: PositionSimilarity, side: int = 980) -> Image.Image:
+    """One tile for each patch: how like its position embedding is to every other patch's.
+
+    Tiles lie where their patches lie, and a cell with a dark frame in each tile is the patch
+    itself (similarity 1). The longer side is about ``side`` pixels; where the grid is too
+    large for that, every second, third, … patch has a tile, and the axes say which.
+    """
+    h, w = positions.grid
+    stride = 1
+    while max(math.ceil(h / stride) * (h + 1), math.ceil(w / stride) * (w + 1)) > side:
+        stride += 1
+    rows, columns = range(stride // 2, h, stride), range(stride // 2, w, stride)
+    zoom = max(1, side // max(len(rows) * (h + 1), len(columns) * (w + 1)))
+    gap = max(1, zoom)
+    step_y, step_x = h * zoom + gap, w * zoom + gap
+    mosaic = np.full((len(rows) * step_y - gap, len(columns) * step_x - gap), np.nan)
+    own = []
+    for r, i in enumerate(rows):
+        for c, j in enumerate(columns):
+            tile = positions.similarity[i, j].repeat(zoom, axis=0).repeat(zoom, axis=1)
+            top, left = r * step_y, c * step_x
+            mosaic[top : top + h * zoom, left : left + w * zoom] = tile
+            own.append((top + i * zoom, left + j * zoom))
+    return _position_figure(mosaic, own, zoom, rows, columns, (step_y, step_x))
+
+
+def _position_figure(
+    mosaic: np.ndarray,
+    own: list[tuple[int, int]],
+    zoom: int,
+    rows: range,
+    columns: range,
+    step: tuple[int, int],
+) -> Image.Image:
+    """The mosaic, one screen pixel for each of its pixels, with axes and a colour bar."""
+    height, width = mosaic.shape
+    left, top, right, bottom = 60, 12, 90, 52  # pixels around the mosaic
+    full = (width + left + right, height + top + bottom)
+    figure = Figure(figsize=(full[0] / DPI, full[1] / DPI), dpi=DPI)
+    box = (left / full[0], bottom / full[1], width / full[0], height / full[1])
+    axes = figure.add_axes(box)
+    picture = axes.imshow(
+        mosaic, cmap=POSITION_COLOURS, vmin=-1, vmax=1, interpolation="nearest", aspect="auto"
+    )
+    for y, x in own if zoom >= 3 else ():
+        frame = Rectangle((x - 0.5, y - 0.5), zoom - 1, zoom - 1, fill=False, lw=0.72, ec="black")
+        axes.add_patch(frame)
+    for axis, lines, pace in ((axes.yaxis, rows, step[0]), (axes.xaxis, columns, step[1])):
+        every = max(1, math.ceil(28 / pace))
+        shown = range(0, len(lines), every)
+        axis.set_ticks([n * pace + pace / 2 - 1 for n in shown], [str(lines[n] + 1) for n in shown])
+    axes.set_ylabel("input patch row")
+    axes.set_xlabel("input patch column")
+    axes.tick_params(length=0, labelsize=8)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    edge = (left + width + 14) / full[0]
+    bar = figure.colorbar(picture, cax=figure.add_axes((edge, box[1], 14 / full[0], box[3])))
+    bar.set_label("cosine similarity", fontsize=8)
+    bar.ax.tick_params(labelsize=8)
+    bar.set_ticks([-1, -0.5, 0, 0.5, 1])
+    return to_image(figure)

@@ -1,0 +1,115 @@
+"""A map as a figure for a paper: photo, overlay and colour bar, with text that stays text."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
+
+from explainers.heatmap import HeatMap
+from explainers.render.colours import check_colours, colour_table
+from explainers.render.legend import number, ticks
+from explainers.render.npz import to_json
+from explainers.render.overlay import overlay
+from explainers.render.scale import make_scale
+
+WIDEST = 1600
+"""Pictures inside a figure are at most this many pixels wide: 400 dpi on half a page."""
+
+SETTINGS = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "ViTScope"}
+"""Fonts embedded as text (not outlines), and the same identifiers on every save."""
+
+_settings_lock = threading.Lock()
+
+
+def figure_bytes(heat: HeatMap, suffix: str, texts: dict[str, str], **options: Any) -> bytes:
+    """The figure of ``heat`` as the bytes of a ``.pdf``, ``.svg`` or ``.tiff`` file.
+
+    texts: provenance and about as JSON, written to the file's metadata; no dates are.
+    options: as in `explainers.render.overlay.overlay`.
+    """
+    figure = heat_figure(heat, **options)
+    everything = to_json(texts)
+    buffer = io.BytesIO()
+    extra: dict[str, Any]
+    if suffix == ".pdf":
+        creator = {"Creator": "ViTScope", "Title": heat.title, "Keywords": everything}
+        extra = {"metadata": {**creator, "CreationDate": None, "ModDate": None}}
+    elif suffix == ".svg":
+        creator = {"Creator": "ViTScope", "Title": heat.title, "Description": everything}
+        extra = {"metadata": {**creator, "Date": None}}
+    else:
+        tags = {270: everything, 305: "ViTScope"}  # ImageDescription, Software
+        extra = {"pil_kwargs": {"compression": "tiff_lzw", "tiffinfo": tags}}
+    with _settings():
+        figure.savefig(buffer, format=suffix.lstrip("."), dpi=300, **extra)
+    return buffer.getvalue()
+
+
+def heat_figure(heat: HeatMap, **options: Any) -> Figure:
+    """Photo and overlay side by side, the colour bar to the right, what it is above."""
+    width = min(heat.photo.width, options.pop("width", None) or WIDEST)
+    tall = heat.photo.height / heat.photo.width
+    figure = Figure(figsize=(7.0, min(9.0, 3.0 * tall + 0.8)), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    drawn = overlay(heat, width=width, **options)
+    left.imshow(heat.photo.to_pil().resize(drawn.size, Image.Resampling.LANCZOS))
+    right.imshow(drawn)
+    for axes, title in ((left, heat.photo.name), (right, caption(heat))):
+        axes.set_axis_off()
+        axes.set_title(title, fontsize=9)
+    if heat.kind != "rgb":
+        _add_bar(figure, heat, options)
+    return figure
+
+
+def caption(heat: HeatMap) -> str:
+    """What a picture of the map is called: the method, and the class where it has one."""
+    if heat.target is None:
+        return heat.title
+    against = f" − {heat.against.label}" if heat.against else ""
+    return f"{heat.title}: {heat.target.label}{against}"
+
+
+def _add_bar(figure: Figure, heat: HeatMap, options: dict[str, Any]) -> None:
+    scale = make_scale(heat, options.get("limit"), options.get("scale", "zero"))
+    table = colour_table(check_colours(options.get("colours"), heat.signed))
+    colours = matplotlib.colors.ListedColormap(table / 255)
+    high = scale.high if scale.high > scale.low else scale.low + 1
+    norm = matplotlib.colors.Normalize(scale.low, high)
+    mapping = matplotlib.cm.ScalarMappable(norm, colours)
+    bar = figure.colorbar(mapping, ax=figure.axes, shrink=0.8, aspect=25)
+    marks = ticks(scale)
+    bar.set_ticks(marks, labels=[number(mark) for mark in marks])
+    bar.ax.tick_params(labelsize=8)
+    if scale.note:
+        figure.supxlabel(scale.note, fontsize=7)
+
+
+def to_image(figure: Figure) -> Image.Image:
+    """The figure as an RGB image at its own dpi."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    """Our font settings while one figure is written; they are global, hence the lock."""
+    with _settings_lock:
+        settings: Any = matplotlib.rcParams
+        before = {name: settings[name] for name in SETTINGS}
+        settings.update(SETTINGS)
+        try:
+            yield
+        finally:
+            settings.update(before)

@@ -1,0 +1,138 @@
+"""A heat map on its photo: the colours blended in, alone, or as level lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from PIL import Image
+
+from explainers.heatmap import HeatMap
+from explainers.image import Geometry, Photo
+from explainers.render.colours import LEVELS, check_colours, colour_table
+from explainers.render.cv import opencv
+from explainers.render.hatch import hatch
+from explainers.render.scale import Scale, channel, make_scale
+from explainers.sentence import Sentence
+
+STYLES = ("overlay", "map", "contour")
+
+CONTOURS = (0.5, 0.7, 0.9)
+"""Level lines as parts of the limit; each has the colour of its level."""
+
+
+def overlay(
+    heat: HeatMap,
+    alpha: float = 0.55,
+    colours: str | None = None,
+    style: str = "overlay",
+    limit: float | None = None,
+    smooth: bool = False,
+    width: int | None = None,
+    scale: str = "zero",
+) -> Image.Image:
+    """The map on the original photo, as an RGB image of the photo's size or ``width`` wide.
+
+    style "overlay": the colours cover the photo with opacity ``alpha`` (0 leaves the photo,
+    1 hides it); "map": the colours alone; "contour": the photo with lines around the places
+    above 50, 70 and 90 % of the limit (in a signed map also below the negative ones).
+    Cells are drawn as cells unless ``smooth``. ``limit`` and ``scale`` as in `make_scale`.
+    What the model did not see is dimmed and hatched in every style. ValueError names the
+    admitted values of an option that is out of range.
+    """
+    if style not in STYLES:
+        raise ValueError(
+            Sentence(
+                "style_unknown",
+                "The style must be one of {known}; {given!r} was given.",
+                known=", ".join(STYLES),
+                given=style,
+            )
+        )
+    if not 0 <= alpha <= 1:
+        raise ValueError(
+            Sentence(
+                "alpha_out_of_range",
+                "The opacity must be between 0 and 1; {given!r} was given.",
+                given=alpha,
+            )
+        )
+    photo, geometry = _sized(heat.photo, heat.geometry, width)
+    values = geometry.spread(heat.values, smooth=smooth)
+    unseen = np.isnan(values if values.ndim == 2 else values[..., 0])
+    if style == "contour":
+        picture = _contours(photo, values, heat, colours, make_scale(heat, limit, scale))
+    else:
+        colour = _coloured(values, heat, colours, limit, scale)
+        opacity = 1.0 if style == "map" else float(alpha)
+        picture = opencv().addWeighted(photo, 1 - opacity, colour, opacity, 0)
+    return Image.fromarray(hatch(picture, photo, unseen))
+
+
+def _sized(photo: Photo, geometry: Geometry, width: int | None) -> tuple[np.ndarray, Geometry]:
+    """The photo's pixels at ``width``, and the geometry that maps to those pixels."""
+    if width is None or width == photo.width:
+        return photo.pixels, geometry
+    if width < 1:
+        raise ValueError(
+            Sentence(
+                "width_too_small",
+                "The width must be at least 1 pixel; {given} was given.",
+                given=width,
+            )
+        )
+    cv2 = opencv()
+    height = max(1, round(photo.height * width / photo.width))
+    way = cv2.INTER_AREA if width < photo.width else cv2.INTER_CUBIC
+    pixels = cv2.resize(photo.pixels, (width, height), interpolation=way)
+    return pixels, replace(geometry, photo_size=(height, width))
+
+
+def _coloured(
+    values: np.ndarray, heat: HeatMap, colours: str | None, limit: float | None, scale: str
+) -> np.ndarray:
+    """Each pixel's colour, uint8 (H, W, 3); pixels without a value get any colour."""
+    if heat.kind != "rgb":
+        table = colour_table(check_colours(colours, heat.signed))
+        levels = make_scale(heat, limit, scale).levels(values)
+        return np.take(table, levels, axis=0)
+    # Three numbers a cell are red, green and blue; each has its own extent unless shared.
+    channels = [
+        make_scale(channel(heat, index), limit, scale).levels(values[..., index])
+        for index in range(3)
+    ]
+    return np.linspace(0, 255, LEVELS).astype(np.uint8)[np.stack(channels, axis=-1)]
+
+
+def _contours(
+    photo: np.ndarray, values: np.ndarray, heat: HeatMap, colours: str | None, scale: Scale
+) -> np.ndarray:
+    """The photo with level lines, each cased in black or white to be seen on any ground."""
+    if heat.kind == "rgb":
+        raise ValueError(
+            Sentence(
+                "contour_needs_one_value",
+                "{title} has three values a cell, so it has no level lines; "
+                "choose the style overlay or map.",
+                title=heat.title,
+            )
+        )
+    cv2 = opencv()
+    table = colour_table(check_colours(colours, heat.signed))
+    picture = np.ascontiguousarray(photo).copy()
+    if heat.flat:
+        return picture
+    thin = max(1, round(min(photo.shape[:2]) / 250))
+    for sign in (1, -1) if heat.signed else (1,):
+        for part in CONTOURS:
+            low = 0.0 if heat.signed else scale.low
+            level = sign * (low + part * (scale.high - low))
+            mask = (values >= level) if sign > 0 else (values <= level)  # NaN is neither
+            lines, _ = cv2.findContours(
+                mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE
+            )
+            colour = table[scale.levels(np.array([level]))[0]].tolist()
+            casing = (0, 0, 0) if sum(colour) > 3 * 110 else (255, 255, 255)
+            cv2.polylines(picture, lines, True, casing, 4 * thin, cv2.LINE_AA)
+            cv2.polylines(picture, lines, True, colour, 2 * thin, cv2.LINE_AA)
+    return picture
