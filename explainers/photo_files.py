@@ -167,12 +167,11 @@ def _rewound(file: BinaryIO, name: str) -> BinaryIO:
         file.seek(0)
     except (AttributeError, OSError):
         data = file.read()
+        if isinstance(data, bytes):
+            return io.BytesIO(data)
     else:
         if isinstance(file.read(0), bytes):
             return file
-        data = None
-    if isinstance(data, bytes):
-        return io.BytesIO(data)
     raise PhotoError(
         Sentence(
             "photo_text_stream",

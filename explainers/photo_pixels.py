@@ -198,12 +198,13 @@ def _levels(values: np.ndarray, name: str, notes: list[Sentence]) -> np.ndarray:
             )
         )
     span = (end - start) or 1.0
-    work = values.astype(np.float64 if values.dtype.itemsize > 2 else np.float32)
+    work: Any = values.astype(np.float64 if values.dtype.itemsize > 2 else np.float32)
     return np.rint((work - start) * (255.0 / span)).astype(np.uint8)
 
 
 def _range(dtype: np.dtype[Any], low: float, high: float) -> tuple[float, float]:
     """Which values are black and white: the usual ranges where they hold all values."""
+    usual: tuple[float, ...]
     if dtype.kind == "f":
         usual = (1.0, 255.0)
     elif dtype.itemsize == 2 and dtype.kind == "u":
