@@ -53,7 +53,8 @@ class Parameter:
 class Method:
     """An explanation method's declaration; ``function`` computes it from a trace of one photo.
 
-    ``function(trace, target, progress, **parameters) -> Finding`` (see heatmap.py).
+    ``function(trace, objective, progress, **parameters) -> Finding`` (see heatmap.py and
+    methods/scoring.py); the objective is None for a method that is not class-specific.
     ``cost(parameters, patches)`` is the number of forward passes it takes beyond the trace,
     a backward pass counted as two; the shared gradient pass counts 3 and is paid once a target.
     """

@@ -1,0 +1,167 @@
+"""`explain`: the one verb. Checks what was asked, runs the method, completes the heat map."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import torch
+
+from explainers.heatmap import HeatMap, Target
+from explainers.methods.parameters import check_parameters
+from explainers.methods.scoring import Objective, Progress
+from explainers.models.errors import ModelError
+from explainers.registry import Method, find_method
+from explainers.sentence import Sentence
+from explainers.trace import Trace
+from explainers.version import VERSION
+
+
+class Cancelled(Exception):  # noqa: N818 - a wish of the user, not an error
+    """Raised by a progress callback to stop the work; nothing is left behind."""
+
+
+def explain(
+    name: str,
+    trace: Trace,
+    target: int | str | None = None,
+    against: int | str | None = None,
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> HeatMap | list[HeatMap]:
+    """One method's map of a traced photo; a list of maps for a trace of several photos.
+
+    target: class index or label, None = the photo's top class; against: a class to hold it
+    against ("why A and not B"). progress(done, total) is called at every model call and may
+    raise `Cancelled`. Raises ValueError for an unknown method, class or setting, ModelError
+    where `VisionModel.supports` says no.
+    """
+    method = find_method(name)
+    support = trace.model.supports(name)
+    if not support:
+        raise ModelError(support.reason)
+    if len(trace) == 1:
+        return _explain_one(method, trace, target, against, progress, parameters)
+    return [
+        _explain_one(method, trace[i], target, against, progress, parameters)
+        for i in range(len(trace))
+    ]
+
+
+def _explain_one(
+    method: Method,
+    trace: Trace,
+    target: int | str | None,
+    against: int | str | None,
+    progress: Progress | None,
+    parameters: Mapping[str, Any],
+) -> HeatMap:
+    chosen = check_parameters(method, parameters, trace.depth, trace.heads, trace.tokens)
+    aim, contrast, objective = None, None, None
+    if method.class_specific:
+        aim = find_target(trace, target)
+        contrast = None if against is None else find_target(trace, against)
+        if contrast is not None and contrast.index == aim.index:
+            raise ValueError(
+                Sentence(
+                    "same_contrast",
+                    "The contrast is the explained class itself ({label}); choose another class.",
+                    label=aim.label,
+                )
+            )
+        objective = Objective(aim.index, None if contrast is None else contrast.index)
+    finding = method.function(trace, objective, progress or _quiet, **chosen)
+    dtype = np.float64 if trace.pixels.dtype == torch.float64 else np.float32
+    values = np.ascontiguousarray(finding.values, dtype=dtype)
+    if not np.isfinite(values).all():
+        raise ModelError(
+            Sentence(
+                "not_finite",
+                "{method} gave numbers that are not finite for this model and photo; in half "
+                "precision try float32.",
+                method=method.title,
+            )
+        )
+    heat = HeatMap(
+        values=values,
+        kind=finding.kind,
+        signed=method.signed,
+        method=method.name,
+        title=method.title,
+        meaning=method.meaning,
+        photo=trace.photo,
+        geometry=trace.geometry,
+        target=aim,
+        against=contrast,
+        parameters=chosen,
+        prefix_share=finding.prefix_share,
+        figures=dict(finding.figures),
+        notes=(*finding.notes, *_grid_note(trace)),
+        provenance=_provenance(method, trace, chosen, aim, contrast),
+    )
+    heat.values.flags.writeable = False
+    return heat
+
+
+def find_target(trace: Trace, spec: int | str | None) -> Target:
+    """The class meant by an index, a label or None (the top class), with its probability.
+
+    Raises ValueError for an unknown or ambiguous class, ModelError for a headless model.
+    """
+    probabilities = trace.probabilities
+    if probabilities is None:
+        raise ModelError(trace.model.supports("saliency").reason)
+    index = int(probabilities[0].argmax()) if spec is None else trace.model.find_class(spec)
+    return Target(index, trace.model.label(index), float(probabilities[0, index]))
+
+
+def _grid_note(trace: Trace) -> tuple[Sentence, ...]:
+    trained = trace.model.trained_grids
+    if trained is None or trace.grid in trained:
+        return ()
+    return (
+        Sentence(
+            "untrained_grid",
+            "The photo was cut into {rows}×{columns} patches; the model was trained at {trained}.",
+            rows=trace.grid[0],
+            columns=trace.grid[1],
+            trained=", ".join(f"{r}×{c}" for r, c in trained),
+        ),
+    )
+
+
+def _provenance(
+    method: Method,
+    trace: Trace,
+    parameters: Mapping[str, Any],
+    target: Target | None,
+    against: Target | None,
+) -> dict[str, Any]:
+    """All that the same map can be made from again; no dates, no paths."""
+    preprocessing = asdict(trace.model.preprocessing)
+    return {
+        "model": trace.model.name,
+        "weights_sha256": trace.model.weights_hash,
+        "precision": str(trace.pixels.dtype).removeprefix("torch."),
+        "photo_sha256": trace.photo.sha256,
+        "preprocessing": preprocessing,
+        "geometry": asdict(trace.geometry),
+        "method": method.name,
+        "parameters": dict(parameters),
+        "target": None if target is None else asdict(target),
+        "against": None if against is None else asdict(against),
+        "threads": torch.get_num_threads(),
+        "versions": {
+            "vitscope": VERSION,
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("torch", "timm", "captum", "numpy", "pillow")},
+        },
+    }
+
+
+def _quiet(done: int, total: int) -> None:
+    """No one is watching."""

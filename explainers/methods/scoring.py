@@ -1,0 +1,48 @@
+"""What a class-specific method explains: a class's logit or probability, maybe a contrast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor
+
+from explainers.models.vision_model import VisionModel
+
+Progress = Callable[[int, int], None]
+"""Called as progress(done, total) at every model call; may raise `Cancelled` to stop."""
+
+Score = Literal["logit", "probability"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The class explained and, for "why A and not B", the class it is held against."""
+
+    target: int
+    against: int | None = None
+
+    def of(self, logits: Tensor, score: Score) -> Tensor:
+        """The number explained for each photo of a batch: (B, classes) → (B,)."""
+        answer = logits.softmax(-1) if score == "probability" else logits
+        value = answer[:, self.target]
+        return value if self.against is None else value - answer[:, self.against]
+
+
+@dataclass
+class Scorer:
+    """pixels (B, 3, h, w) → the explained number (B,), reporting each photo it runs."""
+
+    model: VisionModel
+    objective: Objective
+    progress: Progress
+    total: int
+    score: Score = "logit"
+    done: int = field(default=0, init=False)
+
+    def __call__(self, pixels: Tensor) -> Tensor:
+        self.progress(min(self.done, self.total), self.total)
+        value = self.objective.of(self.model.logits(pixels), self.score)
+        self.done += len(pixels)
+        return value

@@ -1,0 +1,208 @@
+"""VisionModel: a module with all that is needed to read it, and `wrap_model`."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from explainers.image import Geometry, Photo
+from explainers.models.adapters import YES, Adapter, adapt
+from explainers.models.errors import ModelError
+from explainers.models.labels import find_class
+from explainers.models.preprocessing import Preprocessing
+from explainers.registry import Support, find_method
+from explainers.sentence import Sentence
+
+if TYPE_CHECKING:
+    from explainers.trace import Trace
+
+Grid = tuple[int, int]
+
+
+@dataclass(eq=False)
+class VisionModel:
+    """A Vision Transformer ready to be looked into.
+
+    labels: one for each class, or None where they are not known. classes: 0 for a model
+    without a head. trained_grids: the (rows, columns) it was trained or measured at, or None
+    where that is not known.
+    """
+
+    module: nn.Module
+    name: str
+    preprocessing: Preprocessing
+    adapter: Adapter
+    classes: int
+    labels: tuple[str, ...] | None = None
+    trained_grids: tuple[Grid, ...] | None = None
+    notes: tuple[Sentence, ...] = ()
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    attention_check: Support | None = None
+    """Whether attention computed again is the attention used; None before the first trace."""
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.module.parameters()).device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.module.parameters()).dtype
+
+    @cached_property
+    def weights_hash(self) -> str:
+        """SHA-256 (hex) over names, shapes and bytes of the weights, computed once."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.module.state_dict().items()):
+            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype};".encode())
+            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        return digest.hexdigest()
+
+    def prepare(self, photos: Sequence[Photo]) -> tuple[Tensor, list[Geometry]]:
+        """Model-input pixels (B, 3, h, w) in the model's precision, and each photo's geometry."""
+        pixels = torch.stack([self.preprocessing(photo) for photo in photos])
+        geometries = [self.preprocessing.geometry(photo, self.adapter.patch) for photo in photos]
+        return pixels.to(self.device, self.dtype), geometries
+
+    def logits(self, pixels: Tensor) -> Tensor:
+        """One pass of the model: (B, classes), or its pooled features where it has no head."""
+        if self.module.training:
+            raise ModelError(
+                Sentence(
+                    "model_training",
+                    "The model is in training mode, where dropout makes every answer another; "
+                    "call model.eval() first.",
+                )
+            )
+        answer = self.module(pixels)
+        if not isinstance(answer, Tensor):
+            raise ModelError(
+                Sentence(
+                    "model_answer",
+                    "The model answered with {kind}; expected one tensor (photos, classes).",
+                    kind=type(answer).__name__,
+                )
+            )
+        return answer
+
+    def trace(self, photos: Photo | Sequence[Photo], keep: Collection[str] = ()) -> Trace:
+        """Run the model once on one photo or several, and keep what explanations need."""
+        from explainers.trace import trace
+
+        return trace(self, photos, keep)
+
+    def supports(self, method: str) -> Support:
+        """Whether a method works for this model; falsy with the reason when it does not."""
+        for need in find_method(method).needs:
+            support = self._offers(need)
+            if not support:
+                return support
+        return YES
+
+    def _offers(self, need: str) -> Support:
+        if need == "decision":
+            return self.adapter.decision_support()
+        if need == "class":
+            return YES if self.classes else _NO_CLASSES
+        if need == "gradients":
+            return YES if self.dtype.is_floating_point else _NO_GRADIENTS
+        if self.attention_check is None:
+            self.trace(_noise(self.preprocessing.size))
+        return self.attention_check or YES
+
+    def label(self, index: int) -> str:
+        """The label of a class, or "class 7" where labels are not known."""
+        return self.labels[index] if self.labels else f"class {index}"
+
+    def find_class(self, text: str | int) -> int:
+        """The index of a class given as index or label (any comma part, any case).
+
+        Raises ValueError for none or several hits, and lists them.
+        """
+        return find_class(self.labels, self.classes, text)
+
+
+_NO_CLASSES = Support(
+    False,
+    Sentence(
+        "no_head",
+        "This model has no classification head (it answers with features), so there is no "
+        "class to explain.",
+    ),
+)
+_NO_GRADIENTS = Support(
+    False,
+    Sentence(
+        "no_gradients",
+        "This model's weights are rounded to whole numbers, which stops gradients; "
+        "attention and occlusion still work.",
+    ),
+)
+
+
+def wrap_model(
+    module: nn.Module,
+    preprocessing: Preprocessing | None = None,
+    labels: Sequence[str] | None = None,
+    size: int | tuple[int, int] | None = None,
+    *,
+    name: str | None = None,
+    trained_grids: Sequence[Grid] | None = None,
+) -> VisionModel:
+    """Make a module readable; a timm module needs nothing else.
+
+    size: model input (height, width) in pixels, where the module does not say it. The
+    module's weights, flags and mode stay as they are; it must be in evaluation mode.
+    Raises ModelError where the family is not read, or labels and classes do not agree.
+    """
+    module = _unwrap(module)
+    pair = (size, size) if isinstance(size, int) else size
+    adapter = adapt(module, pair)
+    if preprocessing is None:
+        preprocessing = Preprocessing.from_timm(module, pair or adapter.input_size)
+    config = getattr(module, "pretrained_cfg", None) or {}
+    if trained_grids is None and config.get("input_size"):
+        trained_grids = [adapter.grid(config["input_size"][1:])]
+    vit = VisionModel(
+        module=module,
+        name=name or config.get("architecture") or type(module).__name__,
+        preprocessing=preprocessing,
+        adapter=adapter,
+        classes=adapter.classes,
+        labels=tuple(labels) if labels is not None else None,
+        trained_grids=tuple(trained_grids) if trained_grids is not None else None,
+    )
+    if vit.labels is not None and len(vit.labels) != vit.classes:
+        raise ModelError(
+            Sentence(
+                "labels_count",
+                "{labels} labels were given for a model of {classes} classes; give one a class.",
+                labels=len(vit.labels),
+                classes=vit.classes,
+            )
+        )
+    return vit
+
+
+def _noise(size: tuple[int, int]) -> Photo:
+    """A photo of fixed noise, to try a model on."""
+    drawn = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
+    return Photo(drawn, "noise", ())
+
+
+def _unwrap(module: nn.Module) -> nn.Module:
+    """The model inside DataParallel and torch.compile."""
+    while True:
+        inner: Any = getattr(module, "_orig_mod", None)
+        if isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+            inner = module.module
+        if inner is None:
+            return module
+        module = inner

@@ -1,0 +1,333 @@
+"""Trace: one forward pass of a model, and everything explanations ask of it afterwards."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from explainers.capture import AttentionCall, Capture
+from explainers.image import Geometry, Photo
+from explainers.models.adapters import NAMES, YES
+from explainers.models.errors import ModelError
+from explainers.models.vision_model import VisionModel
+from explainers.registry import Support
+from explainers.sentence import Sentence
+
+_TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 2e-2}  # relative; others 1e-5
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """What one forward and backward pass for a target leaves behind, for one photo.
+
+    pixels: ∂y/∂pixels (3, h, w); values: v of each block (H, N, D); outputs: ∂y/∂o of each
+    block (H, N, D), o being A·v of every head. y is the target's logit, minus the contrast's.
+    """
+
+    pixels: Tensor
+    values: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    tensors: dict[tuple[str, int], tuple[Tensor, Tensor]]
+
+    def attention(self, block: int, rows: slice | Tensor = slice(None)) -> Tensor:
+        """∂y/∂A of a block = (∂y/∂o) vᵀ: (H, rows, N)."""
+        return self.outputs[block][:, rows] @ self.values[block].transpose(-2, -1)
+
+
+class Trace:
+    """One forward pass over one photo or several.
+
+    pixels: model input (B, 3, h, w); logits, probabilities: (B, classes) or None without a
+    head; calls: the blocks' attention calls; pool: an attention pool's call, or None.
+    A trace is read-only; ``trace[i]`` is the trace of one photo.
+    """
+
+    def __init__(
+        self,
+        model: VisionModel,
+        photos: Sequence[Photo],
+        geometries: Sequence[Geometry],
+        pixels: Tensor,
+        logits: Tensor | None,
+        calls: Sequence[AttentionCall],
+        tensors: dict[tuple[str, int], Tensor],
+    ) -> None:
+        self.model = model
+        self.photos, self.geometries = tuple(photos), tuple(geometries)
+        self.pixels = pixels
+        self.logits = logits
+        depth = model.adapter.depth
+        self.calls = tuple(calls[:depth])
+        self.pool = calls[depth] if len(calls) > depth else None
+        self._tensors = tensors
+        self._items: dict[int, Trace] = {}
+        self._gradients: tuple[tuple[int | None, int | None], Gradients] | None = None
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self.photos)
+
+    def __getitem__(self, index: int) -> Trace:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"photo index must be in 0..{len(self) - 1}, got {index}")
+        index %= len(self)
+        if len(self) == 1:
+            return self
+        with self._lock:
+            if index not in self._items:
+                one = slice(index, index + 1)
+                calls = [*self.calls, *([] if self.pool is None else [self.pool])]
+                self._items[index] = Trace(
+                    self.model,
+                    self.photos[one],
+                    self.geometries[one],
+                    self.pixels[one],
+                    None if self.logits is None else self.logits[one],
+                    [call.item(index) for call in calls],
+                    {key: tensor[one] for key, tensor in self._tensors.items()},
+                )
+            return self._items[index]
+
+    # -- what the model answered -----------------------------------------------------------
+
+    @property
+    def probabilities(self) -> Tensor | None:
+        """softmax of the logits, (B, classes)."""
+        if self.logits is None:
+            return None
+        exact = torch.float64 if self.logits.dtype == torch.float64 else torch.float32
+        return self.logits.softmax(-1, dtype=exact)
+
+    def top(self, count: int = 5) -> list[tuple[int, str, float]]:
+        """The most likely classes of one photo: (index, label, probability), best first."""
+        probabilities = self._one().probabilities
+        if probabilities is None:
+            return []
+        best = probabilities[0].topk(min(count, probabilities.shape[1]))
+        pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return [(index, self.model.label(index), value) for index, value in pairs]
+
+    # -- tokens ----------------------------------------------------------------------------
+
+    @property
+    def photo(self) -> Photo:
+        return self._one().photos[0]
+
+    @property
+    def geometry(self) -> Geometry:
+        return self._one().geometries[0]
+
+    @property
+    def depth(self) -> int:
+        return len(self.calls)
+
+    @property
+    def heads(self) -> int:
+        return self.calls[0].q.shape[1]
+
+    @property
+    def tokens(self) -> int:
+        return self.calls[0].q.shape[2]
+
+    @property
+    def prefix(self) -> int:
+        return self.model.adapter.prefix
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches, from the model and the actual input."""
+        return self.model.adapter.grid(self.pixels.shape[-2:])
+
+    def tensor(self, name: str, block: int) -> Tensor:
+        """A tensor kept by name (see `adapters.NAMES`) for one photo, e.g. (N, width)."""
+        if name == "output" and block < self.depth - 1:
+            name, block = "input", block + 1  # the stream leaving a block enters the next
+        if (name, block) not in self._tensors:
+            raise ValueError(
+                f"{name!r} of block {block} was not kept; trace with keep=({name!r},), "
+                f"names: {', '.join(NAMES)}, blocks 0..{self.depth - 1}"
+            )
+        return self._one()._tensors[name, block][0]
+
+    # -- attention ---------------------------------------------------------------------------
+
+    def attention(
+        self, block: int, head: int | None = None, rows: Sequence[int] | None = None
+    ) -> Tensor:
+        """Attention rows of one photo, computed on demand; each row sums to 1.
+
+        Returns (rows, N) of one head, or (H, rows, N) of all; all rows where none are named.
+        """
+        self._one()
+        _in_range("block", block, self.depth)
+        if head is not None:
+            _in_range("head", head, self.heads)
+        chosen: Tensor | slice = slice(None)
+        if rows is not None:
+            for row in rows:
+                _in_range("row", row, self.tokens)
+            chosen = torch.as_tensor(list(rows), dtype=torch.long, device=self.pixels.device)
+        attention = self.attention_rows(block, chosen, head)
+        return attention if head is None else attention[0]
+
+    def attention_rows(self, block: int, rows: Tensor | slice, head: int | None = None) -> Tensor:
+        """(heads, rows, N) of one photo, unchecked: the inner loop of the methods."""
+        with torch.no_grad():
+            return self.calls[block].rows(rows, head)[0]
+
+    def decision_row(self, row: int | None = None) -> Tensor:
+        """Where the model's look starts: weights (N,) over the top block's rows.
+
+        CLS, CLS and DIST, or the mean of the patches, as the model pools; an attention pool
+        starts at the mean over heads of its latent's row. row: this token's row instead.
+        Raises ModelError where no row is the model's look.
+        """
+        dtype = torch.float64 if self.pixels.dtype == torch.float64 else torch.float32
+        if row is not None:
+            _in_range("row", row, self.tokens)
+            weights = torch.zeros(self.tokens, dtype=dtype, device=self.pixels.device)
+            weights[row] = 1
+            return weights
+        support = self.model.adapter.decision_support()
+        if not support:
+            raise ModelError(support.reason)
+        if self.pool is not None:
+            return self._one().pool.rows(slice(0, 1))[0, :, 0].mean(0)
+        return self.model.adapter.decision_weights(self.tokens).to(self.pixels.device, dtype)
+
+    # -- gradients ---------------------------------------------------------------------------
+
+    def gradients(self, target: int | None, against: int | None = None) -> Gradients:
+        """Gradients of the target's logit (minus the contrast's), shared by all methods.
+
+        The last target's are kept. Works for frozen models and inside `torch.no_grad`; the
+        model's flags and ``.grad`` stay as they are.
+        """
+        self._one()
+        key = (target, against)
+        with self._lock:
+            if self._gradients is None or self._gradients[0] != key:
+                self._gradients = None  # two targets' tensors never stand side by side
+                self._gradients = key, self._gradient_pass(target, against)
+            return self._gradients[1]
+
+    def _gradient_pass(self, target: int | None, against: int | None) -> Gradients:
+        capture = Capture(self.model.adapter, keep=("norm1", "output"), values=True)
+        with torch.inference_mode(False), torch.enable_grad():
+            pixels = self.pixels.detach().clone().requires_grad_()
+            with capture:
+                logits = self.model.logits(pixels)
+            objective = logits[0, target]
+            if against is not None:
+                objective = objective - logits[0, against]
+            last = {k: t for k, t in capture.tensors.items() if k[1] == self.depth - 1}
+            outputs = [call.output for call in capture.calls]
+            wanted = [pixels, *outputs, *last.values()]
+            found = torch.autograd.grad(objective, wanted, allow_unused=True)  # type: ignore[arg-type]
+        filled = [
+            torch.zeros_like(t) if g is None else g  # type: ignore[arg-type]
+            for t, g in zip(wanted, found, strict=True)
+        ]
+        count = 1 + len(outputs)
+        return Gradients(
+            pixels=filled[0][0],
+            values=tuple(call.v[0] for call in capture.calls),  # type: ignore[index]
+            outputs=tuple(gradient[0] for gradient in filled[1:count]),
+            tensors={
+                key: (tensor.detach()[0], gradient[0])
+                for (key, tensor), gradient in zip(last.items(), filled[count:], strict=True)
+            },
+        )
+
+    def _one(self) -> Trace:
+        if len(self) != 1:
+            raise ValueError(f"this trace holds {len(self)} photos; choose one: trace[i]")
+        return self
+
+
+def trace(model: VisionModel, photos: Photo | Sequence[Photo], keep: Collection[str] = ()) -> Trace:
+    """Run the model once, unchanged, and keep q and k of each block (and what ``keep`` names).
+
+    The first trace of a model checks that attention, computed again, is what the model used;
+    where it is not, `VisionModel.supports` refuses attention methods with what was found.
+    """
+    photos = [photos] if isinstance(photos, Photo) else list(photos)
+    if not photos:
+        raise ValueError("expected at least one photo, got none")
+    unknown = sorted(set(keep) - set(NAMES))
+    if unknown:
+        raise ValueError(f"cannot keep {', '.join(unknown)}; names: {', '.join(NAMES)}")
+    keep = set(keep) | ({"input"} if "output" in keep else set())
+    check = model.attention_check is None
+    capture = Capture(model.adapter, keep=keep, check=check)
+    with torch.inference_mode(False), torch.no_grad():
+        pixels, geometries = model.prepare(photos)
+        with capture:
+            logits = model.logits(pixels)
+    if check:
+        model.attention_check = _accept(model, capture, pixels)
+    calls = capture.calls if model.attention_check else []
+    answer = logits if model.classes else None
+    return Trace(model, photos, geometries, pixels, answer, calls, capture.tensors)
+
+
+def _accept(model: VisionModel, capture: Capture, pixels: Tensor) -> Support:
+    """Whether the calls seen are the model's blocks and explain what each block handed on."""
+    adapter = model.adapter
+    if len(capture.calls) != adapter.calls:
+        return Support(
+            False,
+            Sentence(
+                "check_calls",
+                "{seen} attention calls were seen in a model of {expected} attention layers, so "
+                "no map can be trusted; attention is not shown.",
+                seen=len(capture.calls),
+                expected=adapter.calls,
+            ),
+        )
+    rows, columns = adapter.grid(pixels.shape[-2:])
+    expected = adapter.prefix + rows * columns
+    for call in capture.calls[: adapter.depth]:
+        if not call.q.shape[2] == call.k.shape[2] == expected:
+            return Support(
+                False,
+                Sentence(
+                    "check_tokens",
+                    "A block attends over {tokens} tokens where {prefix} prefix tokens and a "
+                    "{rows}×{columns} grid make {expected}; attention is not shown.",
+                    tokens=call.q.shape[2],
+                    prefix=adapter.prefix,
+                    rows=rows,
+                    columns=columns,
+                    expected=expected,
+                ),
+            )
+    worst = max(capture.deviations, default=float("inf"))
+    if len(capture.deviations) < adapter.depth or not worst <= _TOLERANCE.get(model.dtype, 1e-5):
+        return Support(
+            False,
+            Sentence(
+                "check_deviation",
+                "Attention computed again differs from what the model used by {percent} %, so "
+                "its maps would be wrong; attention is not shown.",
+                percent=f"{100 * worst:.2g}",
+            ),
+        )
+    return YES
+
+
+def _in_range(name: str, value: int, size: int) -> None:
+    if not isinstance(value, int) or not 0 <= value < size:
+        raise ValueError(
+            Sentence(
+                "out_of_range",
+                "{name} must be in 0..{last}, got {value}.",
+                name=name,
+                last=size - 1,
+                value=value,
+            )
+        )
