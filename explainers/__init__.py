@@ -7,7 +7,7 @@ from explainers.models.errors import ModelError
 from explainers.models.loading import load_model
 from explainers.models.vision_model import VisionModel, wrap_model
 from explainers.registry import methods
-from explainers.version import VERSION as __version__
+from explainers.version import __version__
 
 __all__ = [
     "Cancelled",

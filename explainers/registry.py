@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from explainers.sentence import Sentence
 
@@ -94,8 +94,10 @@ def register(method: Method) -> Method:
 
 
 def methods() -> Mapping[str, Method]:
-    """All methods, name → declaration, in the order the page shows them."""
-    return MappingProxyType(_METHODS)
+    """All methods, name → declaration, grouped by the question they answer."""
+    order = get_args(Question)
+    grouped = sorted(_METHODS.values(), key=lambda m: (order.index(m.question), m.name))
+    return MappingProxyType({method.name: method for method in grouped})
 
 
 def find_method(name: str) -> Method:

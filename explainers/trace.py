@@ -196,7 +196,8 @@ class Trace:
         if not support:
             raise ModelError(support.reason)
         if self.pool is not None:
-            return self._one().pool.rows(slice(0, 1))[0, :, 0].mean(0)
+            self._one()
+            return self.pool.rows(slice(0, 1))[0, :, 0].mean(0)
         return self.model.adapter.decision_weights(self.tokens).to(self.pixels.device, dtype)
 
     # -- gradients ---------------------------------------------------------------------------
@@ -227,7 +228,7 @@ class Trace:
             last = {k: t for k, t in capture.tensors.items() if k[1] == self.depth - 1}
             outputs = [call.output for call in capture.calls]
             wanted = [pixels, *outputs, *last.values()]
-            found = torch.autograd.grad(objective, wanted, allow_unused=True)  # type: ignore[arg-type]
+            found = torch.autograd.grad(objective, wanted, allow_unused=True)
         filled = [
             torch.zeros_like(t) if g is None else g  # type: ignore[arg-type]
             for t, g in zip(wanted, found, strict=True)

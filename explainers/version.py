@@ -1,3 +1,3 @@
 """The library's version, as it stands in every map's provenance."""
 
-VERSION = "0.1.0"
+__version__ = "0.1.0"

@@ -1,14 +1,11 @@
-"""Explanation methods, one a file; importing this package registers them in page order."""
+"""Explanation methods, one a file: importing this package imports, and so registers, them all."""
 
-from explainers.methods import (  # noqa: F401 - imported to be registered
-    attention,
-    input_x_gradient,
-    integrated_gradients,
-    occlusion,
-    rollout,
-    saliency,
-    smoothgrad,
-)
+import pkgutil
+from importlib import import_module
+
 from explainers.methods.explain import Cancelled, explain
+
+for _file in pkgutil.iter_modules(__path__):
+    import_module(f"{__name__}.{_file.name}")
 
 __all__ = ["Cancelled", "explain"]

@@ -18,7 +18,7 @@ from explainers.models.errors import ModelError
 from explainers.registry import Method, find_method
 from explainers.sentence import Sentence
 from explainers.trace import Trace
-from explainers.version import VERSION
+from explainers.version import __version__
 
 
 class Cancelled(Exception):  # noqa: N818 - a wish of the user, not an error
@@ -156,7 +156,7 @@ def _provenance(
         "against": None if against is None else asdict(against),
         "threads": torch.get_num_threads(),
         "versions": {
-            "vitscope": VERSION,
+            "vitscope": __version__,
             "python": platform.python_version(),
             **{name: version(name) for name in ("torch", "timm", "captum", "numpy", "pillow")},
         },
