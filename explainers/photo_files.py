@@ -12,7 +12,6 @@ import logging
 import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, BinaryIO
 
 from PIL import Image
@@ -40,18 +39,21 @@ FORMATS = (
 )
 """Pillow's formats that hold photos; none of them starts another program to be read."""
 
-_KNOWN: tuple[tuple[str, str], ...] = (
-    (r"\s*(<\?xml.*|<!--.*|<!DOCTYPE svg.*)?<svg", "an SVG drawing"),
-    (r"\s*<(!doctype )?html", "a web page"),
-    (r"%PDF", "a PDF document"),
-    (r"%!PS|\xc5\xd0\xd3\xc6", "a PostScript drawing"),
-    (r"8BPS", "a Photoshop file"),
-    (r"\xff\x0a|\0\0\0\x0cJXL ", "a JPEG XL picture"),
-    (r"PK\x03\x04", "a ZIP archive"),
-    (r"\x1aE\xdf\xa3|RIFF....AVI |....ftyp(isom|iso\d|mp4|avc1|qt  |M4V|3gp)", "a video"),
-    (r"....ftyp(avif|avis)", "an AVIF picture"),
-    (r"....ftyp(hei|hev|mif1|msf1)", "a HEIC picture"),
+_KNOWN = (
+    (r"\s*(<\?xml.*|<!--.*|<!DOCTYPE svg.*)?<svg", "SVG"),
+    (r"\s*<(!doctype )?html", "HTML"),
+    (r"%PDF", "PDF"),
+    (r"%!PS|\xc5\xd0\xd3\xc6", "PostScript"),
+    (r"8BPS", "PSD"),
+    (r"\xff\x0a|\0\0\0\x0cJXL ", "JPEG XL"),
+    (r"PK\x03\x04", "ZIP"),
+    (r"....ftyp(isom|iso\d|mp4|avc1|qt  |M4V|3gp)", "MP4"),
+    (r"RIFF....AVI ", "AVI"),
+    (r"\x1aE\xdf\xa3", "WebM"),
+    (r"....ftyp(avif|avis)", "AVIF"),
 )
+"""How files that are not opened begin, and the names of their formats."""
+
 _HEIC = re.compile(rb"....ftyp(hei|hev|mif1|msf1)", re.DOTALL)
 
 
@@ -62,7 +64,9 @@ class PhotoError(ValueError):
 def short_name(source: object) -> str:
     """The file name without its folder; "photo" where there is none."""
     text = source if isinstance(source, str) else ""
-    return re.split(r"[\\/]", text.rstrip("\\/"))[-1].strip() or "photo"
+    last = re.split(r"[\\/]", text.rstrip("\\/"))[-1]
+    shown = "".join(letter if letter.isprintable() else " " for letter in last)
+    return shown.strip() or "photo"
 
 
 def open_file(path: str | os.PathLike[str], name: str) -> BinaryIO:
@@ -72,7 +76,7 @@ def open_file(path: str | os.PathLike[str], name: str) -> BinaryIO:
         raise PhotoError(
             Sentence(
                 "photo_address",
-                "{name} is given as a web address, and addresses are not fetched; "
+                "A file was expected, and {name} is a web address, which is never fetched; "
                 "save the picture and give the file.",
                 name=name,
             )
@@ -126,11 +130,9 @@ def open_image(file: BinaryIO, name: str) -> Image.Image:
         image = _opened(file, head, name)
     except (PhotoError, MemoryError):
         raise
-    except Exception:  # plug-ins raise nearly anything on damaged headers
+    except Exception as error:  # plug-ins raise nearly anything on damaged headers
         logger.debug("%s was not opened", name, exc_info=True)
-        image = None
-    if image is None:
-        raise _unreadable(head, name)
+        raise damaged(name) from error
     check_size(*image.size, name=name)
     return image
 
@@ -151,14 +153,24 @@ def check_size(width: int, height: int, name: str) -> None:
         raise PhotoError(
             Sentence(
                 "photo_too_large",
-                "{name} has {width} × {height} pixels, and at most {largest} million are "
-                "opened; save it smaller first.",
+                "The picture {name} has {width} × {height} pixels, and at most {largest} million "
+                "are opened; save it smaller first.",
                 name=name,
                 width=width,
                 height=height,
                 largest=LARGEST // 1_000_000,
             )
         )
+
+
+def damaged(name: str) -> PhotoError:
+    return PhotoError(
+        Sentence(
+            "photo_damaged",
+            "The file {name} breaks off or is damaged; copy or download it again.",
+            name=name,
+        )
+    )
 
 
 def _rewound(file: BinaryIO, name: str) -> BinaryIO:
@@ -181,22 +193,24 @@ def _rewound(file: BinaryIO, name: str) -> BinaryIO:
     )
 
 
-def _opened(file: BinaryIO, head: bytes, name: str) -> Image.Image | None:
-    """The picture, by the first plug-in that reads its header; None when none does."""
+def _opened(file: BinaryIO, head: bytes, name: str) -> Image.Image:
+    """The picture, by the plug-in that recognises its first bytes, or what the file is instead."""
     if _HEIC.match(head):
         file.seek(0)
         return _heif_reader(name)(file, "")
     Image.init()
+    failure: Exception | None = None
     for kind in FORMATS:
-        if kind not in Image.OPEN:
+        factory, accept = Image.OPEN.get(kind, (None, None))
+        # A text as the answer says that this Pillow was built without the format.
+        if factory is None or accept is None or accept(head[:16]) is not True:
             continue
-        factory, accept = Image.OPEN[kind]
-        if accept is not None and accept(head[:16]) is not True:
-            continue  # a string answer says that this Pillow was built without the format
         file.seek(0)
-        with suppress(SyntaxError, IndexError, TypeError):
+        try:
             return factory(file, "")
-    return None
+        except (SyntaxError, IndexError, TypeError) as error:
+            failure = error
+    raise failure or _not_a_photo(head, name)
 
 
 def _heif_reader(name: str) -> Callable[..., Any]:
@@ -207,31 +221,31 @@ def _heif_reader(name: str) -> Callable[..., Any]:
         raise PhotoError(
             Sentence(
                 "photo_heic_plugin",
-                "{name} is a HEIC picture, and the plug-in that opens HEIC is not installed; "
-                "install pillow-heif, or save the picture as JPEG or PNG.",
+                "The file {name} is a HEIC picture, and the plug-in that opens HEIC is not "
+                "installed; install pillow-heif, or save the picture as JPEG or PNG.",
                 name=name,
             )
         ) from None
     return HeifImageFile
 
 
-def _unreadable(head: bytes, name: str) -> PhotoError:
+def _not_a_photo(head: bytes, name: str) -> PhotoError:
     """Name what the file is, as far as its first bytes tell."""
-    for pattern, what in _KNOWN:
+    for pattern, kind in _KNOWN:
         if re.match(pattern.encode("latin-1"), head, re.DOTALL | re.IGNORECASE):
             return PhotoError(
                 Sentence(
-                    "photo_other_kind",
-                    "A photo was expected, and {name} is {what} that cannot be opened here; "
-                    "save it as JPEG or PNG first.",
+                    "photo_other_format",
+                    "A photo was expected, and the file {name} is {format}, which is not opened "
+                    "here; save it as JPEG or PNG first.",
                     name=name,
-                    what=what,
+                    format=kind,
                 )
             )
     return PhotoError(
         Sentence(
             "photo_unknown",
-            "{name} is not a picture this program can read, or its beginning is damaged; "
+            "A photo was expected, and the file {name} is of no kind that is opened here; "
             "give a JPEG, PNG, WebP, AVIF, HEIC, TIFF, GIF or BMP file.",
             name=name,
         )

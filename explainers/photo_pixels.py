@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from explainers.photo_files import PhotoError, check_size
+from explainers.photo_files import PhotoError, check_size, damaged
+from explainers.photo_orientation import upright_turn
 from explainers.sentence import Sentence
 
 logger = logging.getLogger(__name__)
@@ -20,18 +21,7 @@ logger = logging.getLogger(__name__)
 KEPT = 25_000_000
 """A picture of more pixels than this is made smaller on load; explanations gain nothing by more."""
 
-_ORIENTATION = 0x0112
-_UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
 _WIDE = ("I;16", "I;16L", "I;16B", "I;16N", "I", "F")
-_SHAPES = "(height, width), (height, width, 3) or (height, width, 4)"
 
 
 def pixels_of_image(
@@ -49,7 +39,7 @@ def pixels_of_image(
         if ours and image.format in ("JPEG", "MPO"):
             image.draft(None, _kept_size(before))
         image.load()
-        turn = _orientation(image, notes)
+        turn = upright_turn(image, notes)
         rgb = _smaller(_rgb(image, name, notes))
         if rgb.size != before:
             notes.append(_smaller_note(before, rgb.size))
@@ -58,13 +48,7 @@ def pixels_of_image(
         raise
     except Exception as error:  # decoders raise nearly anything on damaged data
         logger.debug("%s was not decoded", name, exc_info=True)
-        raise PhotoError(
-            Sentence(
-                "photo_damaged",
-                "{name} breaks off or is damaged; copy or download it again.",
-                name=name,
-            )
-        ) from error
+        raise damaged(name) from error
 
 
 def pixels_of_array(array: np.ndarray, name: str) -> tuple[np.ndarray, tuple[Sentence, ...]]:
@@ -75,9 +59,8 @@ def pixels_of_array(array: np.ndarray, name: str) -> tuple[np.ndarray, tuple[Sen
         raise PhotoError(
             Sentence(
                 "photo_array_shape",
-                "An array of shape {expected} was expected, and {name} has shape {shape}; "
-                "put the colours last.",
-                expected=_SHAPES,
+                "An array of shape (height, width), (height, width, 3) or (height, width, 4) was "
+                "expected, and {name} has shape {shape}; put the colours last.",
                 name=name,
                 shape=array.shape,
             )
@@ -101,25 +84,6 @@ def _note_frames(image: Image.Image, notes: list[Sentence]) -> None:
             frame=image.tell() + 1,
         )
     )
-
-
-def _orientation(image: Image.Image, notes: list[Sentence]) -> Image.Transpose | None:
-    """How to turn the picture upright; a broken entry is noted and the picture left as it is."""
-    try:
-        exif = image.getexif()
-        value = exif.get(_ORIENTATION, None if image.info.get("exif") and not exif else 1)
-    except Exception:
-        logger.debug("EXIF was not read", exc_info=True)
-        value = None
-    if value not in range(1, 9):
-        notes.append(
-            Sentence(
-                "photo_broken_exif",
-                "The file's note on which way is up is damaged; the picture is used as stored.",
-            )
-        )
-        return None
-    return _UPRIGHT.get(value)
 
 
 def _rgb(image: Image.Image, name: str, notes: list[Sentence]) -> Image.Image:
@@ -153,7 +117,7 @@ def _converted(image: Image.Image, mode: str, name: str) -> Image.Image:
         raise PhotoError(
             Sentence(
                 "photo_colours",
-                "{name} holds {mode} colours, which are not converted here; save it in RGB.",
+                "The picture {name} holds {mode} colours, which are not converted; save it in RGB.",
                 name=name,
                 mode=image.mode,
             )
@@ -170,7 +134,7 @@ def _levels(values: np.ndarray, name: str, notes: list[Sentence]) -> np.ndarray:
         raise PhotoError(
             Sentence(
                 "photo_array_type",
-                "Whole or real numbers were expected, and {name} holds {dtype}; convert it.",
+                "Whole or real numbers were expected, and {name} holds {dtype}; convert it first.",
                 name=name,
                 dtype=values.dtype,
             )
@@ -180,7 +144,8 @@ def _levels(values: np.ndarray, name: str, notes: list[Sentence]) -> np.ndarray:
         raise PhotoError(
             Sentence(
                 "photo_not_finite",
-                "{name} holds {count} values that are not finite numbers; replace them first.",
+                "All values of {name} must be finite numbers, and {count} are not; "
+                "replace them first.",
                 name=name,
                 count=int(np.size(values) - np.isfinite(values).sum()),
             )
