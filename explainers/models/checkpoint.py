@@ -1,0 +1,228 @@
+"""Weights files: reading their tensors, and saying what in them does not fit a model."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.models.errors import ModelError
+from explainers.models.hub import CONFIG, check_weights
+from explainers.sentence import Sentence
+
+PICKLES = (".pth", ".pt", ".bin")
+SUFFIXES = (".safetensors", *PICKLES)
+_WRAPPERS = ("module.", "model.", "_orig_mod.")  # data parallel, Lightning, torch.compile
+_CONTAINERS = ("state_dict_ema", "model_ema", "state_dict", "model", "model_state_dict")
+_PLACES = ("url", "file", "state_dict", "hf_hub_id", "hf_hub_filename", "source", "custom_load")
+MOST_NAMED = 3  # differences that a refusal names
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What timm needs, beyond the weights, to build a model.
+
+    config: fields of timm's PretrainedCfg, or None for the architecture's own. arguments: to
+    the model's constructor. labels: as written there, not yet compared with the head.
+    """
+
+    architecture: str
+    config: dict[str, Any] | None = None
+    arguments: dict[str, Any] = field(default_factory=dict)
+    labels: Any = None
+
+
+def read_recipe(path: Path) -> Recipe | None:
+    """The recipe in a timm config.json (both of its forms); None when it names none.
+
+    Raises ModelError when the file is not JSON.
+    """
+    from timm.models import PretrainedCfg
+
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            Sentence(
+                "config_unreadable",
+                "{name} beside the weights cannot be read ({reason}); expected timm's JSON.",
+                name=path.name,
+                reason=str(error),
+            )
+        ) from error
+    if not isinstance(found, dict) or not isinstance(found.get("architecture"), str):
+        return None
+    inner = found.get("pretrained_cfg", found)
+    top = {k: found[k] for k in ("num_classes", "label_names", "label_descriptions") if k in found}
+    merged = {**inner, **top}
+    known = {item.name for item in fields(PretrainedCfg)} - {*_PLACES}
+    config = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in merged.items()
+        if key in known and not key.startswith("label_")
+    }
+    arguments = found.get("model_args") or {}
+    config.setdefault("num_classes", arguments.get("num_classes", 1000))
+    labels = merged.get("label_names", merged.get("labels"))
+    described = merged.get("label_descriptions")
+    if labels and isinstance(described, dict):
+        labels = [described.get(name, name) for name in labels]
+    return Recipe(found["architecture"], config, dict(arguments), labels)
+
+
+def file_recipe(path: Path, arch: str | None) -> Recipe:
+    """The recipe of a weights file: ``arch``, else its header's, else config.json beside it.
+
+    config.json also gives sizes, mean and std where it speaks of that same architecture.
+    """
+    beside = path.with_name(CONFIG)
+    recipe = read_recipe(beside) if beside.is_file() else None
+    named = arch or _header(path).get("architecture")
+    if named is None and recipe is None:
+        raise ModelError(
+            Sentence(
+                "weights_no_architecture",
+                "{name} does not say which architecture it is for; name it, for example "
+                "arch='vit_base_patch16_224' (--arch on the command line).",
+                name=path.name,
+            )
+        )
+    if recipe is None or (named and named.split(".")[0] != recipe.architecture.split(".")[0]):
+        return Recipe(str(named))
+    return replace(recipe, architecture=named or recipe.architecture)
+
+
+def _header(path: Path) -> dict[str, str]:
+    """The metadata in a safetensors header."""
+    if path.suffix.lower() != ".safetensors":
+        return {}
+    from safetensors import safe_open
+
+    check_weights(path)
+    with safe_open(path, framework="pt") as file:
+        return dict(file.metadata() or {})
+
+
+def read_tensors(path: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
+    """The weights of a file: float32 where they are floating, names without wrappers.
+
+    Raises ModelError for damaged files, and for pickles unless ``allow_pickle``; even then
+    only tensors are unpickled (torch's weights_only), never code.
+    """
+    if path.suffix.lower() == ".safetensors":
+        from safetensors.torch import load_file
+
+        check_weights(path)
+        found: Any = load_file(path)
+    else:
+        found = _unpickle(path, allow_pickle)
+    tensors = {
+        _unwrapped(name): value.float() if value.is_floating_point() else value
+        for name, value in found.items()
+        if isinstance(value, Tensor)
+    }
+    if not tensors:
+        raise ModelError(
+            Sentence("weights_empty", "{name} holds no weights; expected tensors.", name=path.name)
+        )
+    return tensors
+
+
+def _unpickle(path: Path, allow_pickle: bool) -> Any:
+    if not allow_pickle:
+        raise ModelError(
+            Sentence(
+                "pickle_refused",
+                "{name} is a pickle, and opening a stranger's pickle can run their program; "
+                "save the weights as .safetensors. The command line, and allow_pickle=True, "
+                "open it and read nothing but tensors.",
+                name=path.name,
+            )
+        )
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, ValueError) as error:
+        raise ModelError(
+            Sentence(
+                "pickle_unreadable",
+                "{name} is damaged, or holds a program besides tensors, which is not opened; "
+                "save model.state_dict() alone, best as .safetensors.",
+                name=path.name,
+            )
+        ) from error
+    for key in _CONTAINERS:
+        if isinstance(found, dict) and isinstance(found.get(key), dict):
+            _logger.info("using %r of %s", key, path.name)
+            return found[key]
+    return found if isinstance(found, dict) else {}
+
+
+def _unwrapped(name: str) -> str:
+    while name.startswith(_WRAPPERS):
+        name = name.split(".", 1)[1]
+    return name
+
+
+def head_classes(tensors: Mapping[str, Tensor], classifier: Any) -> int:
+    """Rows of the head's weight; 0 when the file has no head. ``classifier``: timm's name(s)."""
+    names = (classifier,) if isinstance(classifier, str) else tuple(classifier or ())
+    for name in (*names, "head", "head.fc", "fc"):
+        if f"{name}.weight" in tensors:
+            return tensors[f"{name}.weight"].shape[0]
+    return 0
+
+
+def stored_grid(tensors: Mapping[str, Tensor], module: Any) -> tuple[int, int] | None:
+    """The square grid that a file's position embeddings cover; None without one.
+
+    Raises ModelError when they fit neither the model's own grid nor any square: two sides
+    cannot be told from their product.
+    """
+    positions, own = tensors.get("pos_embed"), getattr(module, "pos_embed", None)
+    if positions is None or own is None or positions.ndim != own.ndim:
+        return None
+    grid = module.patch_embed.grid_size
+    prefix = 0 if module.no_embed_class else module.num_prefix_tokens
+    patches = positions.shape[1] - prefix
+    if patches == math.prod(grid):
+        return tuple(grid)
+    side = math.isqrt(max(patches, 0))
+    if side and side * side == patches:
+        return side, side
+    raise ModelError(
+        Sentence(
+            "positions_not_square",
+            "The file's positions cover {patches} patches, which are no square; give the size "
+            "the model was trained at, size=(height, width).",
+            patches=patches,
+        )
+    )
+
+
+def differences(tensors: Mapping[str, Tensor], module: nn.Module) -> str:
+    """The first differences between a file and a model, in words; "" when none is seen."""
+    own = module.state_dict()
+    words = []
+    for name, tensor in tensors.items():
+        if name in own and name != "pos_embed" and tensor.shape != own[name].shape:
+            words.append(
+                f"{name} is {_shape(tensor)} in the file and {_shape(own[name])} in the model"
+            )
+    words += [f"{name} is missing from the file" for name in own if name not in tensors]
+    words += [f"{name} is unknown to the model" for name in tensors if name not in own]
+    more = len(words) - MOST_NAMED
+    return "; ".join(words[:MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _shape(tensor: Tensor) -> str:
+    return "×".join(map(str, tensor.shape)) or "one number"
