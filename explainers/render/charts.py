@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from PIL import Image, ImageDraw
 
 from explainers.render.figure import to_image
@@ -17,6 +17,9 @@ from explainers.views.positions import PositionSimilarity
 DPI = 100
 POSITION_COLOURS = "viridis"
 """As in the ViT paper's figure 7, from −1 to 1."""
+
+MARK = 2.0
+"""Stands in the mosaic for the frame of a tile's own cell: above every cosine."""
 
 
 def filter_sheet(grid: FilterGrid, width: int = 840, columns: int | None = None) -> Image.Image:
@@ -64,31 +67,32 @@ def position_sheet(positions: PositionSimilarity, side: int = 980) -> Image.Imag
     large for that, every second, third, … patch has a tile, and the axes say which.
     """
     h, w = positions.grid
-    stride = 1
-    while max(math.ceil(h / stride) * (h + 1), math.ceil(w / stride) * (w + 1)) > side:
-        stride += 1
-    rows, columns = range(stride // 2, h, stride), range(stride // 2, w, stride)
+    rows, columns = _tiles(h, side), _tiles(w, side)
     zoom = max(1, side // max(len(rows) * (h + 1), len(columns) * (w + 1)))
     gap = max(1, zoom)
     step_y, step_x = h * zoom + gap, w * zoom + gap
     mosaic = np.full((len(rows) * step_y - gap, len(columns) * step_x - gap), np.nan)
-    own = []
     for r, i in enumerate(rows):
         for c, j in enumerate(columns):
             tile = positions.similarity[i, j].repeat(zoom, axis=0).repeat(zoom, axis=1)
             top, left = r * step_y, c * step_x
             mosaic[top : top + h * zoom, left : left + w * zoom] = tile
-            own.append((top + i * zoom, left + j * zoom))
-    return _position_figure(mosaic, own, zoom, rows, columns, (step_y, step_x))
+            y, x = top + i * zoom, left + j * zoom
+            own = mosaic[y : y + zoom, x : x + zoom]
+            own[[0, -1]] = own[:, [0, -1]] = MARK  # all of it where a cell is 1 or 2 pixels
+    return _position_figure(mosaic, rows, columns, (step_y, step_x))
+
+
+def _tiles(count: int, side: int) -> range:
+    """Which of ``count`` patches along an axis get a tile of as many cells within ``side``."""
+    stride = 1
+    while stride < count and math.ceil(count / stride) * (count + 1) > side:
+        stride += 1
+    return range((stride - 1) // 2, count, stride)
 
 
 def _position_figure(
-    mosaic: np.ndarray,
-    own: list[tuple[int, int]],
-    zoom: int,
-    rows: range,
-    columns: range,
-    step: tuple[int, int],
+    mosaic: np.ndarray, rows: range, columns: range, step: tuple[int, int]
 ) -> Image.Image:
     """The mosaic, one screen pixel for each of its pixels, with axes and a colour bar."""
     height, width = mosaic.shape
@@ -97,24 +101,23 @@ def _position_figure(
     figure = Figure(figsize=(full[0] / DPI, full[1] / DPI), dpi=DPI)
     box = (left / full[0], bottom / full[1], width / full[0], height / full[1])
     axes = figure.add_axes(box)
+    colours = matplotlib.colormaps[POSITION_COLOURS].with_extremes(over="black")
     picture = axes.imshow(
-        mosaic, cmap=POSITION_COLOURS, vmin=-1, vmax=1, interpolation="nearest", aspect="auto"
+        mosaic, cmap=colours, vmin=-1, vmax=1, interpolation="nearest", aspect="auto"
     )
-    for y, x in own if zoom >= 3 else ():
-        frame = Rectangle((x - 0.5, y - 0.5), zoom - 1, zoom - 1, fill=False, lw=0.72, ec="black")
-        axes.add_patch(frame)
     for axis, lines, pace in ((axes.yaxis, rows, step[0]), (axes.xaxis, columns, step[1])):
         every = max(1, math.ceil(28 / pace))
         shown = range(0, len(lines), every)
         axis.set_ticks([n * pace + pace / 2 - 1 for n in shown], [str(lines[n] + 1) for n in shown])
-    axes.set_ylabel("input patch row")
+    roomy = height >= 110  # a lower sheet has no room for words beside it
+    axes.set_ylabel("input patch row" if roomy else "row")
     axes.set_xlabel("input patch column")
     axes.tick_params(length=0, labelsize=8)
     for spine in axes.spines.values():
         spine.set_visible(False)
     edge = (left + width + 14) / full[0]
     bar = figure.colorbar(picture, cax=figure.add_axes((edge, box[1], 14 / full[0], box[3])))
-    bar.set_label("cosine similarity", fontsize=8)
+    bar.set_label("cosine similarity" if roomy else "cosine", fontsize=8)
     bar.ax.tick_params(labelsize=8)
-    bar.set_ticks([-1, -0.5, 0, 0.5, 1])
+    bar.set_ticks([-1, -0.5, 0, 0.5, 1] if roomy else [-1, 1])
     return to_image(figure)

@@ -47,7 +47,7 @@ def save(heat: HeatMap, path: str | Path, **options: Any) -> Path:
     if suffix == ".png":
         return _write(path, png_bytes(heat, **options))
     if suffix in SUFFIXES:
-        return _write(path, figure_bytes(heat, suffix, _texts(heat), **options))
+        return _write(path, figure_bytes(heat, suffix, **options))
     raise ValueError(
         Sentence(
             "suffix_unknown",
@@ -66,15 +66,11 @@ def save_all(heats: Sequence[HeatMap], path: str | Path) -> Path:
 def png_bytes(heat: HeatMap, **options: Any) -> bytes:
     """The overlay as a PNG file; its text fields ``provenance`` and ``about`` are JSON."""
     info = PngInfo()
-    for name, text in _texts(heat).items():
-        info.add_text(name, text)
+    info.add_text("provenance", to_json(heat.provenance))
+    info.add_text("about", to_json(about(heat)))
     buffer = io.BytesIO()
     overlay(heat, **options).save(buffer, "PNG", pnginfo=info)
     return buffer.getvalue()
-
-
-def _texts(heat: HeatMap) -> dict[str, str]:
-    return {"provenance": to_json(heat.provenance), "about": to_json(about(heat))}
 
 
 def _write(path: Path, contents: bytes) -> Path:

@@ -17,12 +17,12 @@ from PIL import Image
 from explainers.heatmap import HeatMap
 from explainers.render.colours import check_colours, colour_table
 from explainers.render.legend import number, ticks
-from explainers.render.npz import to_json
+from explainers.render.npz import about, to_json
 from explainers.render.overlay import overlay
 from explainers.render.scale import make_scale
 
-WIDEST = 1600
-"""Pictures inside a figure are at most this many pixels wide: 400 dpi on half a page."""
+NARROWEST, WIDEST = 900, 1600
+"""Width of the pictures in a figure, in pixels: 300 to 500 dpi at three inches."""
 
 SETTINGS = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "ViTScope"}
 """Fonts embedded as text (not outlines), and the same identifiers on every save."""
@@ -30,14 +30,14 @@ SETTINGS = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "ViTScop
 _settings_lock = threading.Lock()
 
 
-def figure_bytes(heat: HeatMap, suffix: str, texts: dict[str, str], **options: Any) -> bytes:
+def figure_bytes(heat: HeatMap, suffix: str, **options: Any) -> bytes:
     """The figure of ``heat`` as the bytes of a ``.pdf``, ``.svg`` or ``.tiff`` file.
 
-    texts: provenance and about as JSON, written to the file's metadata; no dates are.
+    Provenance and meaning are written to its metadata as JSON; dates are not.
     options: as in `explainers.render.overlay.overlay`.
     """
     figure = heat_figure(heat, **options)
-    everything = to_json(texts)
+    everything = to_json({"provenance": heat.provenance, "about": about(heat)})
     buffer = io.BytesIO()
     extra: dict[str, Any]
     if suffix == ".pdf":
@@ -56,14 +56,15 @@ def figure_bytes(heat: HeatMap, suffix: str, texts: dict[str, str], **options: A
 
 def heat_figure(heat: HeatMap, **options: Any) -> Figure:
     """Photo and overlay side by side, the colour bar to the right, what it is above."""
-    width = min(heat.photo.width, options.pop("width", None) or WIDEST)
+    width = options.pop("width", None) or min(max(heat.photo.width, NARROWEST), WIDEST)
     tall = heat.photo.height / heat.photo.width
     figure = Figure(figsize=(7.0, min(9.0, 3.0 * tall + 0.8)), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     drawn = overlay(heat, width=width, **options)
-    left.imshow(heat.photo.to_pil().resize(drawn.size, Image.Resampling.LANCZOS))
-    right.imshow(drawn)
+    photo = heat.photo.to_pil().resize(drawn.size, Image.Resampling.LANCZOS)
+    left.imshow(photo, interpolation="none")  # pixels as they are, in vector files too
+    right.imshow(drawn, interpolation="none")
     for axes, title in ((left, heat.photo.name), (right, caption(heat))):
         axes.set_axis_off()
         axes.set_title(title, fontsize=9)
