@@ -23,20 +23,7 @@ logger = logging.getLogger(__name__)
 LARGEST = 200_000_000
 """A picture of more pixels than this is refused."""
 
-FORMATS = (
-    "JPEG",
-    "MPO",
-    "PNG",
-    "WEBP",
-    "AVIF",
-    "TIFF",
-    "GIF",
-    "BMP",
-    "DIB",
-    "JPEG2000",
-    "PPM",
-    "ICO",
-)
+FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "TIFF", "GIF", "BMP", "JPEG2000", "PPM", "ICO")
 """Pillow's formats that hold photos; none of them starts another program to be read."""
 
 _KNOWN = (

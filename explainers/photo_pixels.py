@@ -35,15 +35,17 @@ def pixels_of_image(
     notes: list[Sentence] = []
     try:
         _note_frames(image, notes)
-        before = image.size
-        if ours and image.format in ("JPEG", "MPO"):
-            image.draft(None, _kept_size(before))
+        before, kept = image.size, _kept_size(image.size)
+        if ours and image.format in ("JPEG", "MPO") and kept != before:
+            image.draft(None, kept)
         image.load()
         turn = upright_turn(image, notes)
         rgb = _smaller(_rgb(image, name, notes))
-        if rgb.size != before:
-            notes.append(_smaller_note(before, rgb.size))
-        return np.array(rgb if turn is None else rgb.transpose(turn)), tuple(notes)
+        upright = rgb if turn is None else rgb.transpose(turn)
+        if kept != before:
+            turned = upright.size != rgb.size
+            notes.append(_smaller_note(before[::-1] if turned else before, upright.size))
+        return np.array(upright), tuple(notes)
     except (PhotoError, MemoryError):
         raise
     except Exception as error:  # decoders raise nearly anything on damaged data
@@ -94,6 +96,8 @@ def _rgb(image: Image.Image, name: str, notes: list[Sentence]) -> Image.Image:
             values = values.astype(np.uint16)  # how 16-bit files arrive in 32-bit images
         return _converted(Image.fromarray(_levels(values, name, notes)), "RGB", name)
     if not image.has_transparency_data:
+        # Averaging needs real colours, not palette entries; one channel is cheaper than three.
+        image = _smaller(image) if image.mode in ("L", "CMYK", "YCbCr") else image
         return _converted(image, "RGB", name)
     clear = _smaller(_converted(image, "RGBA", name))
     alpha = clear.getchannel("A")
