@@ -23,7 +23,7 @@ MARK = 2.0
 
 
 def filter_sheet(grid: FilterGrid, width: int = 840, columns: int | None = None) -> Image.Image:
-    """The filters as tiles, about ``width`` pixels wide (never smaller than a pixel a weight).
+    """The filters as tiles, about ``width`` pixels wide; a weight is at least a pixel.
 
     Each tile is scaled on its own and symmetrically: mid-grey is weight zero, the largest
     |weight| of the tile reaches black or white. Components carry their number and their share
@@ -32,6 +32,7 @@ def filter_sheet(grid: FilterGrid, width: int = 840, columns: int | None = None)
     count, ph, pw, _ = grid.filters.shape
     if columns is None:
         columns = 7 if grid.variance is not None else math.ceil(math.sqrt(count * 1.6 * ph / pw))
+        columns = min(columns, max(1, width // (pw + 2)))
     columns = min(columns, count)
     zoom = max(1, width // columns // (pw + 1))
     tile_height, tile_width = ph * zoom, pw * zoom

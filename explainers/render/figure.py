@@ -48,7 +48,7 @@ def figure_bytes(heat: HeatMap, suffix: str, **options: Any) -> bytes:
         extra = {"metadata": {**creator, "Date": None}}
     else:
         tags = {270: everything, 305: "ViTScope"}  # ImageDescription, Software
-        extra = {"pil_kwargs": {"compression": "tiff_lzw", "tiffinfo": tags}}
+        extra = {"pil_kwargs": {"compression": "tiff_adobe_deflate", "tiffinfo": tags}}
     with _settings():
         figure.savefig(buffer, format=suffix.lstrip("."), dpi=300, **extra)
     return buffer.getvalue()
@@ -67,7 +67,7 @@ def heat_figure(heat: HeatMap, **options: Any) -> Figure:
     right.imshow(drawn, interpolation="none")
     for axes, title in ((left, heat.photo.name), (right, caption(heat))):
         axes.set_axis_off()
-        axes.set_title(title, fontsize=9)
+        axes.set_title(title, fontsize=9, parse_math=False)  # a $ in a name is no formula
     if heat.kind != "rgb":
         _add_bar(figure, heat, options)
     return figure

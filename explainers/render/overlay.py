@@ -20,6 +20,9 @@ STYLES = ("overlay", "map", "contour")
 CONTOURS = (0.5, 0.7, 0.9)
 """Level lines as parts of the limit; each has the colour of its level."""
 
+LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
+"""How much red, green and blue add to brightness (Rec. 709)."""
+
 
 def overlay(
     heat: HeatMap,
@@ -132,7 +135,7 @@ def _contours(
                 mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE
             )
             colour = table[scale.levels(np.array([level]))[0]].tolist()
-            casing = (0, 0, 0) if sum(colour) > 3 * 110 else (255, 255, 255)
+            casing = (0, 0, 0) if LUMINANCE @ colour > 127 else (255, 255, 255)
             cv2.polylines(picture, lines, True, casing, 4 * thin, cv2.LINE_AA)
             cv2.polylines(picture, lines, True, colour, 2 * thin, cv2.LINE_AA)
     return picture
