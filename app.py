@@ -1,0 +1,29 @@
+"""Open the page: ``python app.py``; ``gradio app.py`` and a Hugging Face Space run it too.
+
+Importing this file builds the page; it neither loads a model nor starts a server.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+__path__ = [str(Path(__file__).resolve().with_name("app"))]  # `gradio app.py` needs it
+
+from app.loader import resolve
+from app.options import parse
+from app.page import Page
+
+options = parse(None if __name__ == "__main__" else [])
+given = resolve(options.model, options.arch, options.labels)
+if problem := given.problem():
+    sys.exit(problem)
+page = Page(given, options.lang)
+demo = page.demo
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    page.warm()
+    page.launch(server_name=options.host, server_port=options.port, share=options.share or None)

@@ -1,0 +1,1 @@
+"""The page: a thin Gradio rim around the library in `explainers`."""

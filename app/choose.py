@@ -1,0 +1,88 @@
+"""Above the tabs: the photo, the model and the class, chosen once for all tabs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gradio as gr
+
+from app import example_photos
+from app.files import PhotoInput
+
+TOP = 5
+"""How many of the most likely classes are offered to click."""
+
+
+@dataclass
+class Chooser:
+    """The widgets above the tabs."""
+
+    photo: gr.Image
+    photo_note: gr.HTML
+    examples: gr.HTML
+    model: gr.Dropdown
+    model_note: gr.HTML
+    download: gr.Button
+    halt: gr.Button
+    top: gr.Label
+    target: gr.Dropdown
+    against: gr.Dropdown
+    class_note: gr.HTML
+
+
+def build(t: gr.I18n, models: list[tuple[str, str]], model: str) -> Chooser:
+    """Lay the widgets out: photo, then examples and model, then classes."""
+    with gr.Row(elem_classes="vs-choose", equal_height=False):
+        with gr.Column(scale=4, min_width=280):
+            photo = PhotoInput(
+                label=t("photo"),
+                image_mode=None,
+                sources=["upload", "webcam", "clipboard"],
+                webcam_options=gr.WebcamOptions(mirror=False),
+                buttons=["fullscreen"],
+                height=300,
+                placeholder=t("photo_placeholder"),
+                alt_text=t("photo"),
+                elem_id="vs-photo",
+            )
+            gr.HTML(t("privacy"), elem_classes="vs-privacy")
+            photo_note = gr.HTML(elem_classes="vs-notes")
+        with gr.Column(scale=4, min_width=280):
+            examples = example_photos.picker(t)
+            model_box = gr.Dropdown(
+                models,
+                value=model,
+                label=t("model"),
+                info=t("model_info"),
+                allow_custom_value=True,
+                filterable=True,
+                elem_id="vs-model",
+            )
+            download = gr.Button(t("download_model"), visible=False, variant="primary")
+            halt = gr.Button(t("download_halt"), visible=False, variant="stop")
+            model_note = gr.HTML(elem_classes="vs-facts", elem_id="vs-model-note")
+        with gr.Column(scale=4, min_width=280):
+            top = gr.Label(
+                label=t("top"), num_top_classes=TOP, show_heading=False, elem_id="vs-top"
+            )
+            with gr.Row(elem_classes="vs-tight"):
+                target = gr.Dropdown(
+                    [], value=None, label=t("target"), info=t("target_info"), elem_id="vs-target"
+                )
+                against = gr.Dropdown(
+                    [], value=None, label=t("against"), info=t("against_info"), elem_id="vs-against"
+                )
+            class_note = gr.HTML(elem_classes="vs-notes", elem_id="vs-class-note")
+    return Chooser(
+        photo=photo,
+        photo_note=photo_note,
+        examples=examples,
+        model=model_box,
+        model_note=model_note,
+        download=download,
+        halt=halt,
+        top=top,
+        target=target,
+        against=against,
+        class_note=class_note,
+    )

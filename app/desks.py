@@ -1,0 +1,109 @@
+"""One desk a visitor: the folder of their files, the job running for them, their turn."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.work import Job
+
+
+@dataclass
+class Desk:
+    """What the page holds for one visitor besides what can be made again.
+
+    turn: counts their requests; a request that sees a later turn gives way to it.
+    stopped_turn: the turn that Cancel ended. closed: the visitor has left.
+    """
+
+    owner: str
+    folder: Path
+    turn: int = 0
+    stopped_turn: int = 0
+    model_turn: int = 0
+    """Counts their choices of a model, which do not disturb the maps being made."""
+    closed: bool = False
+    classes_of: str | None = None
+    """The model whose classes the page's class menus list now."""
+    settings_of: str | None = None
+    """The model that the settings' ranges fit now."""
+    inside_of: tuple[str, str] | None = None
+    """The model and language that "Inside the model" shows now."""
+    job: Job | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def next_turn(self) -> int:
+        """Begin a new request, which makes all earlier ones of this visitor outdated."""
+        with self.lock:
+            self.turn += 1
+            return self.turn
+
+    def start(self, turn: int, key: Hashable, begin: Callable[[], Job]) -> Job | None:
+        """The job that makes ``key``: the one under way or a new one; None out of turn."""
+        with self.lock:
+            if self.turn != turn or self.closed:
+                return None
+            job = self.job
+            if job is None or job.key != key or job.ended or job.stopped:
+                job = self.job = begin()
+            return job
+
+    def stop(self) -> None:
+        """Cancel: end the running work and the request that waits for it."""
+        with self.lock:
+            self.stopped_turn = self.turn
+            if self.job is not None:
+                self.job.stop()
+
+    def close(self) -> None:
+        """The visitor has left: stop their work, delete their files."""
+        self.closed = True
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Desks:
+    """The desks of all visitors, at most ``limit``: the longest unused is closed first.
+
+    ``make_folder`` returns a new private folder; ``forget`` drops what is remembered elsewhere
+    about a visitor whose desk is closed.
+    """
+
+    def __init__(
+        self, make_folder: Callable[[], Path], forget: Callable[[str], None], limit: int = 200
+    ) -> None:
+        self._make_folder = make_folder
+        self._forget = forget
+        self._limit = limit
+        self._desks: OrderedDict[str, Desk] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._desks)
+
+    def of(self, owner: str) -> Desk:
+        """The visitor's desk, a new one at the first call."""
+        with self._lock:
+            desk = self._desks.pop(owner, None) or Desk(owner, self._make_folder())
+            self._desks[owner] = desk
+            surplus = []
+            while len(self._desks) > self._limit:
+                surplus.append(self._desks.popitem(last=False)[1])
+        for old in surplus:
+            self._close(old)
+        return desk
+
+    def leave(self, owner: str) -> None:
+        """Stop the visitor's work and delete all that belongs to them."""
+        with self._lock:
+            desk = self._desks.pop(owner, None)
+        if desk is not None:
+            self._close(desk)
+
+    def _close(self, desk: Desk) -> None:
+        desk.close()
+        self._forget(desk.owner)

@@ -1,0 +1,162 @@
+"""The Explain tab: which methods, how they are drawn, and a card for each one's map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import gradio as gr
+
+from app import settings
+from app.settings import Place
+from explainers.registry import Method
+from explainers.render.colours import SIGNED, UNSIGNED
+
+START = ("attention", "rollout", "saliency", "occlusion")
+"""The methods switched on at first: one or two for each question, all quick."""
+
+QUESTIONS = ("look", "counted", "without", "sees")
+
+
+@dataclass
+class Card:
+    """One method's place on the page."""
+
+    box: gr.Column
+    image: gr.Image
+    baseline: gr.Image | None
+    text: gr.HTML
+    save: gr.Button
+
+
+@dataclass
+class ExplainTab:
+    """The widgets of the tab. groups: question → its methods to tick."""
+
+    groups: dict[str, gr.CheckboxGroup]
+    go: gr.Button
+    cancel: gr.Button
+    status: gr.HTML
+    cards: dict[str, Card]
+    display: list[gr.components.Component]
+    """In the order of `Display`'s fields: opacity, unsigned, signed, style, range, smooth."""
+    controls: dict[Place, gr.components.Component]
+    setting_boxes: dict[str, gr.Group]
+    save_all: gr.Button
+    hint: gr.HTML
+    shape: gr.HTML
+    """Carries the photo's proportions to the style sheet."""
+
+
+def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
+    """Lay the tab out: methods at the left, maps in the middle, drawing options below left."""
+    with gr.Row(elem_classes="vs-explain", equal_height=False):
+        with gr.Column(elem_classes="vs-methods", min_width=260):
+            groups = _method_groups(t, methods)
+            with gr.Row(elem_classes="vs-tight"):
+                go = gr.Button(t("go"), variant="primary", elem_id="vs-go", min_width=100)
+                cancel = gr.Button(
+                    t("cancel"), variant="stop", interactive=False, elem_id="vs-cancel",
+                    min_width=100,
+                )
+        with gr.Column(elem_classes="vs-main", min_width=300):
+            status = gr.HTML(elem_classes="vs-status", elem_id="vs-status")
+            shape = gr.HTML(elem_classes="vs-shape")
+            hint = gr.HTML(t("explain_empty"), elem_classes="vs-empty", elem_id="vs-hint")
+            with gr.Row(elem_classes="vs-cards"):
+                cards = {name: _card(t, method) for name, method in methods.items()}
+        with gr.Column(elem_classes="vs-options", min_width=260):
+            display = _display(t)
+            controls, boxes = _settings(t, methods)
+            save_all = gr.Button(t("save_all"), elem_id="vs-save-all", interactive=False)
+    return ExplainTab(
+        groups=groups,
+        go=go,
+        cancel=cancel,
+        status=status,
+        cards=cards,
+        display=display,
+        controls=controls,
+        setting_boxes=boxes,
+        save_all=save_all,
+        hint=hint,
+        shape=shape,
+    )
+
+
+def _method_groups(t: gr.I18n, methods: Mapping[str, Method]) -> dict[str, gr.CheckboxGroup]:
+    groups = {}
+    for question in QUESTIONS:
+        names = [name for name, method in methods.items() if method.question == question]
+        if names:
+            groups[question] = gr.CheckboxGroup(
+                [(t(f"method.{name}"), name) for name in names],
+                value=[name for name in names if name in START],
+                label=t(f"question_{question}"),
+                elem_classes="vs-group",
+            )
+    return groups
+
+
+def _card(t: gr.I18n, method: Method) -> Card:
+    with gr.Column(
+        visible=False, elem_classes="vs-card", elem_id=f"vs-card-{method.name}", min_width=240
+    ) as box:
+        gr.HTML(f"<h3>{t(f'method.{method.name}')}</h3>", elem_classes="vs-title")
+        image = gr.Image(
+            format="png",
+            interactive=False,
+            show_label=False,
+            buttons=["fullscreen"],
+            elem_classes="vs-map",
+        )
+        text = gr.HTML(elem_classes="vs-text")
+        baseline = None
+        if settings.baseline_of(method):
+            baseline = gr.Image(
+                format="png",
+                interactive=False,
+                visible=False,
+                label=t("baseline"),
+                buttons=[],
+                height=120,
+                elem_classes="vs-baseline",
+            )
+        save = gr.Button(t("save_one"), size="sm", interactive=False)
+    return Card(box, image, baseline, text, save)
+
+
+def _display(t: gr.I18n) -> list[gr.components.Component]:
+    with gr.Accordion(t("display"), open=True):
+        opacity = gr.Slider(0, 1, value=0.55, step=0.05, label=t("opacity"))
+        style = gr.Radio(
+            [(t(f"style_{name}"), name) for name in ("overlay", "map", "contour")],
+            value="overlay",
+            label=t("style"),
+        )
+        unsigned = gr.Dropdown(list(UNSIGNED), value=UNSIGNED[0], label=t("colours_unsigned"))
+        signed = gr.Dropdown(list(SIGNED), value=SIGNED[0], label=t("colours_signed"))
+        extent = gr.Dropdown(
+            [(t(f"range_{name}"), name) for name in ("own", "shared", "minmax", "percentile")],
+            value="own",
+            label=t("range"),
+        )
+        smooth = gr.Checkbox(False, label=t("smooth"), info=t("smooth_info"))
+    return [opacity, unsigned, signed, style, extent, smooth]
+
+
+def _settings(
+    t: gr.I18n, methods: Mapping[str, Method]
+) -> tuple[dict[Place, gr.components.Component], dict[str, gr.Group]]:
+    controls: dict[Place, gr.components.Component] = {}
+    boxes = {}
+    with gr.Accordion(t("settings"), open=False):
+        for name, method in methods.items():
+            if not method.parameters:
+                continue
+            with gr.Group(visible=name in START, elem_classes="vs-settings") as box:
+                gr.HTML(t(f"method.{name}"), elem_classes="vs-settings-title")
+                for parameter in method.parameters:
+                    controls[name, parameter.name] = settings.control(t, method, parameter)
+            boxes[name] = box
+    return controls, boxes

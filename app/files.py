@@ -1,0 +1,77 @@
+"""A visitor's files: photos they gave and pictures made of them, in a folder of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import shutil
+from pathlib import Path
+
+import gradio as gr
+from gradio.utils import get_upload_folder
+from PIL import Image, UnidentifiedImageError
+
+from app.texts import say
+
+BROWSER_FORMATS = {"JPEG", "PNG", "WEBP", "GIF", "AVIF", "BMP", "ICO"}
+"""What every browser can show; anything else is shown as a PNG made from it."""
+
+
+def new_folder() -> Path:
+    """A new folder inside Gradio's own cache, so that it is served, aged and cleared there."""
+    folder = Path(get_upload_folder()) / secrets.token_urlsafe(24)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def adopt(path: str | Path, folder: Path) -> Path:
+    """Move an uploaded file into the visitor's folder, or copy one that is not an upload.
+
+    Gradio keeps uploads under the hash of their contents, where two visitors may share one.
+    """
+    source = Path(path)
+    place = folder / hashlib.sha256(str(source).encode()).hexdigest()[:12]
+    place.mkdir(parents=True, exist_ok=True)
+    target = place / source.name
+    if source != target:
+        shutil.copyfile(source, target)
+        if source.is_relative_to(get_upload_folder()):
+            source.unlink(missing_ok=True)
+    return target
+
+
+def browser_can_show(path: Path) -> bool:
+    """Whether a browser can show the file itself (HEIC and TIFF it cannot)."""
+    try:
+        with Image.open(path) as image:
+            return image.format in BROWSER_FORMATS
+    except (UnidentifiedImageError, OSError, ValueError):
+        return False
+
+
+def write_png(picture: Image.Image, folder: Path, name: str) -> str:
+    """Save a picture losslessly under a name of its contents; the same picture, the same path."""
+    digest = hashlib.sha256(picture.tobytes()).hexdigest()[:16]
+    place = folder / digest
+    path = place / f"{name}.png"
+    if not path.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        picture.save(path, compress_level=1)
+    return str(path)
+
+
+class PhotoInput(gr.Image):
+    """gr.Image that hands on the uploaded file itself, unread: `load_photo` does the rest.
+
+    Gradio's own reading loses 16-bit greys, EXIF rotation and HEIC. Web addresses are refused.
+    """
+
+    is_template = True
+
+    def preprocess(self, payload: gr.data_classes.ImageData | None) -> str | None:
+        return None if payload is None else payload.path
+
+    async def async_move_resource_to_block_cache(self, path: str | Path | None) -> str | None:
+        if path is not None and str(path).lower().startswith(("http:", "https:")):
+            raise gr.Error(say("en", "no_addresses"), print_exception=False)
+        return await super().async_move_resource_to_block_cache(path)

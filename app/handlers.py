@@ -1,0 +1,130 @@
+"""What happens at each event of the page: plain functions, to be tested without a browser."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+
+from app import classes
+from app.desks import Desk
+from app.explaining import Mapped, explaining
+from app.files import adopt, browser_can_show, write_png
+from app.scene import Request, Scene
+from app.studio import Studio
+from app.texts import say, tell
+from app.work import Job
+from explainers import HeatMap, VisionModel, load_photo
+from explainers.models.catalogue import CATALOGUE
+from explainers.sentence import Sentence
+
+
+def take_photo(studio: Studio, desk: Desk, scene: Scene, path: str | Path) -> Scene:
+    """The scene with a new photo; the class is again the most likely one.
+
+    The file moves into the visitor's folder. PhotoError when it is no photo: then it is
+    deleted and the caller keeps the old scene.
+    """
+    file = adopt(path, desk.folder)
+    try:
+        photo = load_photo(file)
+        if not browser_can_show(file):
+            name = Path(photo.name).stem or "photo"
+            shown = Path(write_png(photo.to_pil(), desk.folder, name))
+            file.unlink()
+            file = shown
+    except Exception:
+        file.unlink(missing_ok=True)
+        raise
+    studio.store.put(desk.owner, ("photo", str(file)), photo, photo.pixels.nbytes)
+    return replace(scene, photo=str(file), target=None, against=None)
+
+
+def choose_target(scene: Scene, target: int | None) -> Scene:
+    """The scene with another class; without one, the most likely class is explained."""
+    against = None if scene.against == target else scene.against
+    return replace(scene, target=target, against=against)
+
+
+def choose_rank(scene: Scene, ranks: list[int], rank: object) -> Scene:
+    """The scene with the class clicked in the list of the most likely ones."""
+    if not isinstance(rank, int) or not 0 <= rank < len(ranks):
+        return scene
+    return choose_target(scene, ranks[rank])
+
+
+def use_model(
+    studio: Studio, desk: Desk, name: str, download: bool
+) -> Iterator[Job | VisionModel]:
+    """Load a model for a visitor: its job every tick, at last the model itself.
+
+    Ends without a model when the visitor has turned to another one meanwhile; raises ModelError
+    where there is none to be had, with the key "model_not_here" if a download would help.
+    """
+    model = studio.models.ready(name)
+    desk.model_turn += 1
+    turn = desk.model_turn
+    if model is None:
+        job = studio.models.begin(name, download)
+        try:
+            while not job.wait(0.1):
+                if desk.model_turn != turn or desk.closed:
+                    return
+                yield job
+        finally:
+            studio.models.leave(job)
+        model = job.result()
+    yield model
+
+
+def maps_of(studio: Studio, desk: Desk, request: Request) -> list[HeatMap]:
+    """The maps a request shows, to be saved: remembered ones, or made again.
+
+    Work under way goes on: what it makes is remembered, and then it is asked for again.
+    """
+    remembered = studio.remembered(desk, request)
+    if remembered is not None:
+        return remembered
+    return [e.heat for e in explaining(studio, desk, request) if isinstance(e, Mapped)]
+
+
+def with_model(scene: Scene, name: str) -> Scene:
+    """The scene with another model; the class is again its most likely one."""
+    if scene.model == name:
+        return scene
+    return replace(scene, model=name, target=None, against=None)
+
+
+def model_facts(lang: str, vit: VisionModel) -> str:
+    """The line under the model menu: what kind of model this is and what it makes of a photo."""
+    key = "model_facts" if vit.classes else "model_facts_headless"
+    lines = [say(lang, key, **classes.facts(vit)), *(tell(lang, note) for note in vit.notes)]
+    return "".join(f"<p>{escape(text)}</p>" for text in lines)
+
+
+def download_text(lang: str, name: str) -> str:
+    """What the button that fetches a model says: its name, and its size where that is known."""
+    size = next((entry.megabytes for entry in CATALOGUE if entry.name == name), None)
+    if size is None:
+        return say(lang, "download_model_unknown", name=name)
+    return say(lang, "download_model_size", name=name, megabytes=f"{size:.0f}")
+
+
+def write(desk: Desk, heats: list[HeatMap], ending: str, contents: bytes) -> str:
+    """Write a file to be downloaded into the visitor's folder, named after the photo."""
+    if not heats:
+        raise ValueError(nothing_to_save())
+    stem = Path(heats[0].photo.name).stem or "photo"
+    place = desk.folder / secrets.token_urlsafe(8)
+    place.mkdir()
+    path = place / f"{stem}-{ending}"
+    path.write_bytes(contents)
+    return str(path)
+
+
+def nothing_to_save() -> Sentence:
+    """Said when a download is asked for and there is no map."""
+    return Sentence("nothing_to_save", "There is no map to save; choose a photo and a method.")
+

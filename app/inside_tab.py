@@ -1,0 +1,125 @@
+"""Inside the model: what it has learned whatever the photo: its filters, its sense of place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import gradio as gr
+from PIL import Image
+
+from app.errors import explain_error
+from app.texts import say
+from explainers.models.vision_model import VisionModel
+from explainers.render.charts import filter_sheet, position_sheet
+from explainers.views.filters import principal, raw
+from explainers.views.positions import position_similarity
+
+COMPONENTS = 28
+"""As many components as the ViT paper's figure 7 shows."""
+
+
+@dataclass
+class InsideTab:
+    """The widgets of the tab; each view has a picture and a text under it."""
+
+    filters: gr.Image
+    filters_text: gr.HTML
+    components: gr.Image
+    components_text: gr.HTML
+    count: gr.Slider
+    positions: gr.Image
+    positions_text: gr.HTML
+
+    def outputs(self) -> list[gr.components.Component]:
+        """In the order of `show`'s result."""
+        return [
+            self.filters,
+            self.filters_text,
+            self.components,
+            self.components_text,
+            self.positions,
+            self.positions_text,
+        ]
+
+
+def build(t: gr.I18n) -> InsideTab:
+    """Lay the tab out: three views side by side, on a phone one below the other."""
+    gr.HTML(t("inside_intro"), elem_classes="vs-intro")
+    with gr.Row(elem_classes="vs-cards", equal_height=False):
+        with gr.Column(elem_classes="vs-card", min_width=280):
+            gr.HTML(t("filters_title"), elem_classes="vs-heading")
+            filters, filters_text = _view("vs-filters")
+        with gr.Column(elem_classes="vs-card", min_width=280):
+            gr.HTML(t("components_title"), elem_classes="vs-heading")
+            components, components_text = _view("vs-components")
+            count = gr.Slider(1, 64, value=COMPONENTS, step=1, label=t("components_count"))
+        with gr.Column(elem_classes="vs-card", min_width=280):
+            gr.HTML(t("positions_title"), elem_classes="vs-heading")
+            positions, positions_text = _view("vs-positions")
+    return InsideTab(
+        filters, filters_text, components, components_text, count, positions, positions_text
+    )
+
+
+def _view(elem_id: str) -> tuple[gr.Image, gr.HTML]:
+    image = gr.Image(
+        format="png",
+        interactive=False,
+        show_label=False,
+        buttons=["download", "fullscreen"],
+        elem_id=elem_id,
+        elem_classes="vs-sheet",
+    )
+    return image, gr.HTML(elem_classes="vs-text")
+
+
+def show(lang: str, vit: VisionModel, count: int) -> list[Any]:
+    """Updates for `InsideTab.outputs`: the views of a model, or why it has none."""
+    return [*_filters(lang, vit), *components(lang, vit, count), *_positions(lang, vit)]
+
+
+def components(lang: str, vit: VisionModel, count: int) -> list[Any]:
+    """Updates for the principal components alone, when their number changes."""
+    try:
+        grid = principal(vit, int(count))
+    except ValueError as error:
+        return _none(lang, error)
+    assert grid.variance is not None
+    text = say(
+        lang,
+        "components_text",
+        count=len(grid.filters),
+        total=grid.total,
+        percent=f"{100 * float(grid.variance.sum()):.0f}",
+    )
+    return _shown(filter_sheet(grid), text)
+
+
+def _filters(lang: str, vit: VisionModel) -> list[Any]:
+    try:
+        grid = raw(vit)
+    except ValueError as error:
+        return _none(lang, error)
+    _, height, width, _ = grid.filters.shape
+    text = say(lang, "filters_text", count=grid.total, height=height, width=width)
+    return _shown(filter_sheet(grid), text)
+
+
+def _positions(lang: str, vit: VisionModel) -> list[Any]:
+    try:
+        similarity = position_similarity(vit)
+    except ValueError as error:
+        return _none(lang, error)
+    rows, columns = similarity.grid
+    return _shown(position_sheet(similarity), say(lang, "positions_text", rows=rows, columns=columns))
+
+
+def _shown(picture: Image.Image, text: str) -> list[Any]:
+    return [gr.update(value=picture, visible=True, alt_text=text), f"<p>{escape(text)}</p>"]
+
+
+def _none(lang: str, error: Exception) -> list[Any]:
+    reason = escape(explain_error(lang, error))
+    return [gr.update(value=None, visible=False), f"<p class='vs-refused'>{reason}</p>"]

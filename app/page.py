@@ -1,0 +1,128 @@
+"""The page: its parts put together, and how it is served."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import gradio as gr
+from starlette.middleware import Middleware
+
+from app import choose, coming_tabs, explain_tab, inside_tab
+from app.api import add_endpoints
+from app.gate import Gate
+from app.loader import Given, Loader, resolve
+from app.studio import Studio
+from app.texts import LANGUAGES, browser_texts
+from app.theme import STYLES, theme
+from app.wiring import Wiring
+from explainers import methods
+from explainers.models.catalogue import CATALOGUE
+
+TITLE = "ViTScope"
+VISITORS = 200
+"""Sessions kept at once; the longest unused beyond that starts afresh."""
+
+
+class Page:
+    """The built page and what serves it. Building it loads no model and starts nothing."""
+
+    def __init__(self, given: Given | None = None, lang: str | None = None) -> None:
+        given = given or resolve("embedded")
+        self.studio = Studio(Loader(given), given.name)
+        self.texts = browser_texts(methods())
+        self._lang = lang
+        self.demo = self._build(given.name)
+
+    def warm(self) -> None:
+        """Load the first model in the background; the page is served meanwhile."""
+        self.studio.models.begin(self.studio.default_model)
+
+    def launch(self, **options: Any) -> Any:
+        """Serve the page; ``options`` as in ``gr.Blocks.launch``."""
+        return self.demo.queue(max_size=32, api_open=False).launch(
+            **{**self.launch_options(), **options}
+        )
+
+    def launch_options(self) -> dict[str, Any]:
+        """How the page must be served, for privacy, languages and looks."""
+        return {
+            "i18n": self.texts,
+            "theme": theme(),
+            "css_paths": STYLES,
+            "js": _LANGUAGE.replace("FIXED", json.dumps(self._lang)),
+            "max_file_size": "64mb",
+            "show_error": False,
+            "run_history": False,
+            "enable_monitoring": False,
+            "ssr_mode": False,
+            "state_session_capacity": VISITORS,
+            "app_kwargs": {"middleware": [Middleware(Gate)]},
+            "footer_links": ["api", "settings"],
+        }
+
+    def _build(self, model: str) -> gr.Blocks:
+        t, table = self.texts, methods()
+        with gr.Blocks(
+            title=TITLE, delete_cache=(600, 3000), analytics_enabled=False, fill_width=True
+        ) as demo:
+            with gr.Row(elem_classes="vs-head", equal_height=True):
+                gr.HTML(f"<h1>{TITLE}</h1><p>{t('tagline')}</p>", elem_classes="vs-brand")
+                lang = gr.Dropdown(
+                    [(name, code) for code, name in LANGUAGES.items()],
+                    value=self._lang or "en",
+                    label="Language / 语言",
+                    filterable=False,
+                    min_width=130,
+                    scale=0,
+                    elem_id="vs-lang",
+                )
+            chooser = choose.build(t, self._menu(model), model)
+            with gr.Tabs(elem_id="vs-tabs"):
+                with gr.Tab(t("tab_explain"), id="explain"):
+                    tab = explain_tab.build(t, table)
+                with gr.Tab(t("tab_attention"), id="attention"):
+                    coming_tabs.build(t, "attention")
+                with gr.Tab(t("tab_inside"), id="inside") as place:
+                    inside = inside_tab.build(t)
+                with gr.Tab(t("tab_anatomy"), id="anatomy"):
+                    coming_tabs.build(t, "anatomy")
+                with gr.Tab(t("tab_compare"), id="compare"):
+                    coming_tabs.build(t, "compare")
+            file = gr.DownloadButton(visible="hidden")
+            wiring = Wiring(self.studio, t, lang, chooser, tab, inside, file)
+            wiring.connect(demo, place)
+            lang.change(None, lang, None, js=_SWITCH, api_visibility="private")
+            if self._lang is None:
+                demo.load(None, None, lang, js=_CURRENT, api_visibility="private")
+            add_endpoints(self.studio)
+        return demo
+
+    def _menu(self, model: str) -> list[tuple[str, str]]:
+        marks = {"embedded": "●", "cached": "●", "download": "○"}
+        entries = [(f"{marks[entry.state()]} {entry.name}", entry.name) for entry in CATALOGUE]
+        if all(name != model for _, name in entries):
+            entries.insert(0, (f"● {model}", model))
+        return entries
+
+
+_LANGUAGE = """() => {
+  window.vitscopeLanguage = (want) => {
+    const known = (code) => /^zh/i.test(code || '') ? 'zh' : 'en';
+    const fixed = FIXED;
+    const chosen = want || new URLSearchParams(location.search).get('lang')
+      || localStorage.getItem('vitscope-lang') || fixed || navigator.language;
+    const code = known(chosen);
+    if (want) localStorage.setItem('vitscope-lang', code);
+    const core = performance.getEntriesByType('resource').map(entry => entry.name)
+      .find(name => /\\/assets\\/core-[^/]*\\.js/.test(name));
+    if (core) import(core).then(module => module.changeLocale(code === 'zh' ? 'zh-CN' : 'en'));
+    return code;
+  };
+  window.vitscopeLanguage();
+}"""
+"""Sets the language at load: chosen before on this browser, else the browser's own. Gradio by
+itself knows only zh-CN and zh-TW of the Chinese codes, and forgets a choice."""
+
+_SWITCH = "(code) => { window.vitscopeLanguage(code); }"
+_CURRENT = "() => window.vitscopeLanguage()"

@@ -1,0 +1,43 @@
+"""What one visitor looks at: chosen above the tabs, the same for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from explainers.render.colours import SIGNED, UNSIGNED
+
+
+@dataclass(frozen=True)
+class Scene:
+    """photo: a file in the visitor's folder. target: a class, None for the most likely one.
+    against: the class it is compared with ("and not"), None for no contrast."""
+
+    photo: str | None = None
+    model: str = "embedded"
+    target: int | None = None
+    against: int | None = None
+
+
+@dataclass(frozen=True)
+class Display:
+    """How maps are drawn; changing it never runs a model. The fields are in the order of the
+    page's controls. extent: the colour range, "own", "shared", "minmax" or "percentile"."""
+
+    opacity: float = 0.55
+    unsigned: str = UNSIGNED[0]
+    signed: str = SIGNED[0]
+    style: str = "overlay"
+    extent: str = "own"
+    smooth: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """All that decides what the Explain tab shows."""
+
+    scene: Scene
+    methods: tuple[str, ...] = ()
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    display: Display = field(default_factory=Display)

@@ -1,0 +1,226 @@
+"""From the stream of events to what the page's widgets show."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import gradio as gr
+from PIL import Image
+
+from app import cards, classes, drawing, settings
+from app.choose import TOP, Chooser
+from app.desks import Desk
+from app.errors import explain_error
+from app.explain_tab import ExplainTab
+from app.explaining import Answered, Ended, Event, Mapped, Opened, Pending, Refused, Working
+from app.files import write_png
+from app.scene import Request
+from app.texts import of_method, say, tell
+from explainers import HeatMap, Photo, methods
+from explainers.methods.baselines import baseline_image
+from explainers.trace import Trace
+
+Updates = dict[Any, Any]
+"""Widget → its update; widgets that are not in it stay as they are."""
+
+
+class Showing:
+    """The widgets' side of one request: each event becomes updates of the widgets it touches."""
+
+    def __init__(
+        self,
+        lang: str,
+        request: Request,
+        desk: Desk,
+        chooser: Chooser,
+        tab: ExplainTab,
+        ranks: gr.State,
+    ) -> None:
+        self.lang, self.request, self.desk = lang, request, desk
+        self.chooser, self.tab, self.ranks = chooser, tab, ranks
+        self.waiting = set(request.methods)
+        self.dimmed: set[str] = set()
+        self.heats: dict[str, HeatMap] = {}
+        self.trace: Trace | None = None
+
+    def begin(self) -> Updates:
+        """The cards and settings of the methods asked for, before anything is known."""
+        wanted, empty = set(self.request.methods), self.request.scene.photo is None
+        updates: Updates = {
+            card.box: gr.update(visible=name in wanted and not empty)
+            for name, card in self.tab.cards.items()
+        }
+        for name, box in self.tab.setting_boxes.items():
+            updates[box] = gr.update(visible=name in wanted)
+        key = "explain_empty" if empty else "explain_no_method"
+        updates[self.tab.hint] = gr.update(
+            value=say(self.lang, key), visible=empty or not self.request.methods
+        )
+        if empty:
+            chooser = self.chooser
+            updates |= {
+                chooser.top: gr.update(value=None, visible=True),
+                chooser.photo_note: "",
+                self.tab.status: "",
+                self.ranks: [],
+            }
+        return updates
+
+    def updates(self, event: Event) -> Updates:
+        """What one event changes on the page."""
+        if isinstance(event, Opened):
+            return {self.chooser.photo_note: self._photo_note(event.photo), **self._ratio(event.photo)}
+        if isinstance(event, Working):
+            return self._working(event)
+        if isinstance(event, Answered):
+            return self._answered(event)
+        if isinstance(event, Mapped):
+            return self._mapped(event)
+        if isinstance(event, Refused):
+            return self._refused(event)
+        if isinstance(event, Ended):
+            return self._ended(event)
+        assert isinstance(event, Pending)
+        return {}
+
+    def failed(self, error: Exception) -> Updates:
+        """There is no photo or no model to work with; the cards are emptied, the reason said."""
+        reason = explain_error(self.lang, error)
+        updates = self._emptied("")
+        updates[self.tab.status] = f"<p class='vs-refused'>{escape(reason)}</p>"
+        updates[self.tab.cancel] = gr.update(interactive=False)
+        return updates
+
+    def _working(self, event: Working) -> Updates:
+        lang, name = self.lang, event.what
+        updates: Updates = {}
+        if not self.dimmed:
+            for other in self.waiting:
+                card = self.tab.cards[other]
+                updates[card.image] = gr.update(elem_classes=["vs-map", "vs-stale"])
+                updates[card.text] = cards.waiting(lang)
+                updates[card.save] = gr.update(interactive=False)
+            self.dimmed = set(self.waiting)
+            updates[self.tab.cancel] = gr.update(interactive=True)
+            updates[self.tab.save_all] = gr.update(interactive=False)
+        if name in self.tab.cards:
+            updates[self.tab.cards[name].text] = cards.working(lang, event.share)
+            done = len(self.request.methods) - len(self.waiting)
+            what = of_method(lang, methods()[name], "title")
+            text = say(lang, "status_method", method=what, step=done + 1, of=len(self.request.methods))
+            share = (done + event.share) / len(self.request.methods)
+        else:
+            text, share = say(lang, f"status_{name}"), event.share
+        if event.waiting:
+            text = say(lang, "status_queue")
+        updates[self.tab.status] = f"<p>{escape(text)}</p>{cards.bar(share)}"
+        return updates
+
+    def _answered(self, event: Answered) -> Updates:
+        lang, chooser, vit = self.lang, self.chooser, event.model
+        self.trace = event.trace
+        has_head = vit.classes > 0
+        updates: Updates = {
+            chooser.class_note: "" if has_head else f"<p>{escape(say(lang, 'no_classes'))}</p>",
+        }
+        if not has_head:
+            for widget in (chooser.top, chooser.target, chooser.against):
+                updates[widget] = gr.update(value=None, visible=False)
+            updates[self.ranks] = []
+            self.desk.classes_of = None
+            return updates
+        shown, indices = classes.top(event.trace, TOP)
+        updates[chooser.top] = gr.update(value=shown, visible=True)
+        updates[self.ranks] = indices
+        menu: dict[str, Any] = {"visible": True}
+        if self.desk.classes_of != self.request.scene.model or vit.classes > classes.MOST:
+            menu["choices"] = classes.menu(event.trace)
+            self.desk.classes_of = self.request.scene.model
+        updates[chooser.target] = gr.update(value=event.target, **menu)
+        updates[chooser.against] = gr.update(value=event.against, **menu)
+        return updates
+
+    def _mapped(self, event: Mapped) -> Updates:
+        self.waiting.discard(event.name)
+        self.heats[event.name] = event.heat
+        shared = self.request.display.extent == "shared"
+        updates: Updates = {}
+        for name in self.heats if shared else [event.name]:
+            updates |= self._drawn(name)
+        return updates
+
+    def _drawn(self, name: str) -> Updates:
+        lang, display, heat = self.lang, self.request.display, self.heats[name]
+        card, together = self.tab.cards[name], list(self.heats.values())
+        try:
+            picture = drawing.draw(heat, display, together)
+        except ValueError as error:
+            return self._without(name, cards.line("vs-refused", explain_error(lang, error)))
+        note = drawing.scale_note(heat, display, together)
+        text = drawing.colour_bar(heat, display, together) + cards.done(lang, heat, note)
+        updates: Updates = {
+            card.image: gr.update(
+                value=write_png(picture, self.desk.folder, name),
+                visible=True,
+                alt_text=cards.description(lang, heat),
+                elem_classes=["vs-map"],
+            ),
+            card.text: text,
+            card.save: gr.update(interactive=True),
+        }
+        setting = settings.baseline_of(methods()[name])
+        if card.baseline is not None and setting is not None and self.trace is not None:
+            nothing = Image.fromarray(baseline_image(self.trace, heat.parameters[setting]))
+            updates[card.baseline] = gr.update(
+                value=write_png(nothing, self.desk.folder, "baseline"),
+                visible=True,
+                alt_text=say(lang, "baseline"),
+            )
+        return updates
+
+    def _refused(self, event: Refused) -> Updates:
+        self.waiting.discard(event.name)
+        return self._without(event.name, cards.refused(self.lang, event.reason))
+
+    def _ended(self, event: Ended) -> Updates:
+        updates: Updates = {
+            self.tab.cancel: gr.update(interactive=False),
+            self.tab.save_all: gr.update(interactive=bool(self.heats)),
+        }
+        if event.stopped:
+            updates |= self._emptied(cards.stopped(self.lang))
+            updates[self.tab.status] = f"<p>{escape(say(self.lang, 'status_stopped'))}</p>"
+        elif self.request.scene.photo is not None:
+            text = say(self.lang, "status_done", count=len(self.heats)) if self.heats else ""
+            updates[self.tab.status] = f"<p>{escape(text)}</p>"
+        return updates
+
+    def _emptied(self, text: str) -> Updates:
+        """No map for those still waiting: an earlier one would be of another photo or class."""
+        updates: Updates = {}
+        for name in self.waiting:
+            updates |= self._without(name, text, visible=True)
+        return updates
+
+    def _without(self, name: str, text: str, visible: bool = False) -> Updates:
+        card = self.tab.cards[name]
+        updates: Updates = {
+            card.image: gr.update(value=None, visible=visible, elem_classes=["vs-map"]),
+            card.text: text,
+            card.save: gr.update(interactive=False),
+        }
+        if card.baseline is not None:
+            updates[card.baseline] = gr.update(value=None, visible=False)
+        return updates
+
+    def _photo_note(self, photo: Photo) -> str:
+        size = say(self.lang, "photo_size", width=photo.width, height=photo.height)
+        lines = [size, *(tell(self.lang, note) for note in photo.notes)]
+        return "".join(f"<p>{escape(line)}</p>" for line in lines)
+
+    def _ratio(self, photo: Photo) -> Updates:
+        """Room for maps of this photo's shape, so that nothing jumps when they arrive."""
+        ratio = min(max(photo.width / photo.height, 0.6), 2.0)
+        style = f"<style>.vs-map {{ --ratio: {ratio:.4f} }}</style>"
+        return {self.tab.shape: style}

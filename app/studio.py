@@ -1,0 +1,203 @@
+"""What all visitors of one running page share, and what each of them has made so far."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.desks import Desk, Desks
+from app.files import new_folder
+from app.models import Loader, ModelPool
+from app.scene import Request, Scene
+from app.store import Store
+from app.work import Job, Workers
+from explainers import Photo, PhotoError, explain, load_photo, methods
+from explainers.heatmap import HeatMap
+from explainers.models.vision_model import VisionModel
+from explainers.sentence import Sentence
+from explainers.trace import Trace
+
+TICK = 0.1
+"""Seconds between two looks at a running job: how fast progress and Cancel are."""
+
+WORKERS = 2
+"""Models run at once; each run already uses all cores for its matrix products."""
+
+
+class Outdated(Exception):
+    """A later request of the same visitor has taken over."""
+
+
+class Stopped(Exception):
+    """The visitor pressed Cancel."""
+
+
+class Studio:
+    """Models, workers, results and desks of one page.
+
+    Everything here is made from a request and remembered under what it was made from, so it
+    does not matter whether a result is still there: at most it is made again.
+    """
+
+    def __init__(self, load: Loader, default_model: str = "embedded") -> None:
+        self.models = ModelPool(load)
+        self.default_model = default_model
+        self.workers = Workers(WORKERS)
+        self.store = Store()
+        self.desks = Desks(new_folder, self.store.drop)
+
+    # -- one step of a request: each yields its job while it runs, then returns the result ----
+
+    def model(self, desk: Desk, turn: int, name: str) -> Iterator[Job]:
+        """The model, loaded if need be; it goes on loading if somebody else waits for it too."""
+        model = self.models.ready(name)
+        if model is None:
+            job = self.models.begin(name)
+            try:
+                yield from follow(desk, turn, job)
+            finally:
+                self.models.leave(job)
+            model = job.result()
+        return model
+
+    def photo(self, desk: Desk, path: str) -> Photo:
+        """The visitor's photo; PhotoError when its file has been cleared away."""
+        photo: Photo | None = self.store.get(desk.owner, ("photo", path))
+        if photo is None:
+            if not Path(path).is_file():
+                raise PhotoError(
+                    Sentence(
+                        "photo_gone",
+                        "This photo has been deleted here, as all photos are within the hour; "
+                        "choose it again.",
+                    )
+                )
+            photo = load_photo(path)
+            self.store.put(desk.owner, ("photo", path), photo, photo.pixels.nbytes)
+        return photo
+
+    def trace(self, desk: Desk, turn: int, vit: VisionModel, name: str, photo: Photo) -> Any:
+        """One forward pass over the photo."""
+        key = ("trace", name, photo.sha256)
+        return self._made(desk, turn, key, lambda report: vit.trace(photo), trace_bytes)
+
+    def heat_map(
+        self,
+        desk: Desk,
+        turn: int,
+        trace: Trace,
+        model: str,
+        method: str,
+        target: int | None,
+        against: int | None,
+        parameters: Mapping[str, Any],
+    ) -> Any:
+        """One method's map. Methods that ignore the class are made once for all classes."""
+        key = map_key(model, trace.photo, method, target, against, parameters)
+        target, against = key.target, key.against
+
+        def make(report: Any) -> HeatMap:
+            return explain(
+                method, trace, target=target, against=against, progress=report, **parameters
+            )
+
+        return self._made(desk, turn, key, make, lambda heat: heat.values.nbytes + 10_000)
+
+    def remembered(self, desk: Desk, request: Request) -> list[HeatMap] | None:
+        """All maps of a request that was answered before; None where one is missing."""
+        scene = request.scene
+        vit = self.models.ready(scene.model)
+        if scene.photo is None or vit is None:
+            return None
+        photo = self.photo(desk, scene.photo)
+        trace = self.store.get(desk.owner, ("trace", scene.model, photo.sha256))
+        if trace is None:
+            return None
+        target, against = aim(trace, scene)
+        heats = []
+        for name in request.methods:
+            if vit.supports(name):
+                parameters = request.parameters.get(name, {})
+                key = map_key(scene.model, photo, name, target, against, parameters)
+                heats.append(self.store.get(desk.owner, key))
+        return None if any(heat is None for heat in heats) else heats
+
+    def _made(
+        self, desk: Desk, turn: int, key: Hashable, make: Any, size: Any
+    ) -> Iterator[Job]:
+        """The remembered result, or what a job of the visitor makes; one job at a time each."""
+        value = self.store.get(desk.owner, key)
+        if value is not None:
+            return value
+
+        def work(report: Any) -> Any:
+            made = make(report)
+            if not desk.closed:
+                self.store.put(desk.owner, key, made, size(made))
+            return made
+
+        previous = desk.job
+        if previous is not None and not previous.ended and (previous.key != key or previous.stopped):
+            previous.stop()
+            yield from follow(desk, turn, previous)
+        job = desk.start(turn, key, lambda: self.workers.begin(key, work))
+        if job is None:
+            raise Outdated
+        yield from follow(desk, turn, job)
+        return job.result()
+
+
+@dataclass(frozen=True)
+class MapKey:
+    """What a map is made from: equal keys, equal maps."""
+
+    model: str
+    photo: str
+    method: str
+    target: int | None
+    against: int | None
+    parameters: tuple[tuple[str, Any], ...]
+
+
+def map_key(
+    model: str,
+    photo: Photo,
+    method: str,
+    target: int | None,
+    against: int | None,
+    parameters: Mapping[str, Any],
+) -> MapKey:
+    """The key of a map; methods that ignore the class have one map for all classes."""
+    if not methods()[method].class_specific:
+        target = against = None
+    return MapKey(
+        model, photo.sha256, method, target, against, tuple(sorted(parameters.items()))
+    )
+
+
+def aim(trace: Trace, scene: Scene) -> tuple[int | None, int | None]:
+    """The class explained and its contrast: chosen, or the likeliest; none without a head."""
+    if not trace.model.classes:
+        return None, None
+    target = trace.top(1)[0][0] if scene.target is None else scene.target
+    return target, None if scene.against == target else scene.against
+
+
+def follow(desk: Desk, turn: int, job: Job) -> Iterator[Job]:
+    """Yield the job every tick until it ends; raises when the visitor went on or pressed Cancel."""
+    while True:
+        if desk.turn != turn:
+            raise Outdated
+        if desk.stopped_turn == turn:
+            raise Stopped
+        if job.wait(TICK):
+            return
+        yield job
+
+
+def trace_bytes(trace: Trace) -> int:
+    """About what a trace holds: q and k of each block, once more for the gradients kept."""
+    calls = sum(call.q.nbytes + call.k.nbytes for call in trace.calls)
+    return 2 * calls + trace.photo.pixels.nbytes

@@ -1,0 +1,86 @@
+"""What the page says, in each language: one JSON file a language.
+
+`en.json` holds the page's own texts; the library's sentences, method titles and meanings are
+English in the library itself. The other files hold both, found by key and by method name.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from explainers.registry import Method, Parameter
+from explainers.sentence import Sentence
+
+LANGUAGES = {"en": "English", "zh": "中文"}
+"""Language code → its own name, as the switch shows it."""
+
+
+@cache
+def texts(lang: str) -> dict[str, Any]:
+    """The contents of one language's file."""
+    path = Path(__file__).with_name(f"{lang}.json")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def language(code: object) -> str:
+    """The language for a browser's or a visitor's code: "zh-HK" → "zh", anything odd → "en"."""
+    short = str(code or "").replace("_", "-").split("-")[0].lower()
+    return short if short in LANGUAGES else "en"
+
+
+def say(lang: str, key: str, **values: object) -> str:
+    """A text of the page in ``lang`` with its values filled in."""
+    template: str = texts(language(lang))["page"][key]
+    return template.format(**values) if values else template
+
+
+def tell(lang: str, sentence: str) -> str:
+    """A sentence of the library in ``lang``; plain strings stay as they are.
+
+    Values that are sentences themselves (a region of the photo) are translated too.
+    """
+    if not isinstance(sentence, Sentence):
+        return str(sentence)
+    template = texts(language(lang)).get("sentences", {}).get(sentence.key)
+    if template is None:
+        return str(sentence)
+    values = {
+        name: tell(lang, value) if isinstance(value, str) else value
+        for name, value in sentence.values.items()
+    }
+    return str(template.format(**values))
+
+
+def of_method(lang: str, method: Method, part: str) -> str:
+    """A method's "title", "meaning" or "limits" in ``lang``."""
+    table = texts(language(lang)).get("methods", {}).get(method.name, {})
+    return table.get(part) or str(getattr(method, part))
+
+
+def of_parameter(lang: str, method: Method, parameter: Parameter) -> str:
+    """What a parameter of a method means, in ``lang``."""
+    table = texts(language(lang)).get("methods", {}).get(method.name, {})
+    return table.get("parameters", {}).get(parameter.name) or parameter.meaning
+
+
+def browser_texts(methods: dict[str, Method]) -> gr.I18n:
+    """The texts that Gradio translates in the browser: labels, choices and headings.
+
+    Besides the page's own texts: ``method.NAME`` for a title and ``parameter.NAME.PARAMETER``
+    for a parameter's meaning.
+    """
+    tables = {}
+    for lang in LANGUAGES:
+        table = dict(texts(lang)["page"])
+        for method in methods.values():
+            table[f"method.{method.name}"] = of_method(lang, method, "title")
+            for parameter in method.parameters:
+                key = f"parameter.{method.name}.{parameter.name}"
+                table[key] = of_parameter(lang, method, parameter)
+        tables[lang] = table
+    return gr.I18n(**tables)

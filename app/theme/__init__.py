@@ -1,0 +1,39 @@
+"""How the page looks: neutral greys that leave the colours to the pictures, local fonts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gradio as gr
+
+STYLES = Path(__file__).with_name("page.css")
+
+
+def theme() -> gr.themes.Base:
+    """Gradio's base theme in quiet greys with one accent; no font is fetched from anywhere."""
+    return gr.themes.Base(
+        primary_hue=gr.themes.colors.teal,
+        secondary_hue=gr.themes.colors.teal,
+        neutral_hue=gr.themes.colors.zinc,
+        font=["system-ui", "sans-serif"],
+        font_mono=["ui-monospace", "monospace"],
+        radius_size=gr.themes.sizes.radius_md,
+        spacing_size=gr.themes.sizes.spacing_md,
+    ).set(
+        body_background_fill="*neutral_50",
+        body_background_fill_dark="*neutral_950",
+        block_background_fill="white",
+        block_background_fill_dark="*neutral_900",
+        block_border_width="1px",
+        block_border_color="*neutral_200",
+        block_border_color_dark="*neutral_800",
+        block_shadow="none",
+        block_label_background_fill="transparent",
+        block_label_background_fill_dark="transparent",
+        block_label_border_width="0px",
+        block_title_text_weight="600",
+        button_primary_background_fill="*primary_700",
+        button_primary_background_fill_hover="*primary_800",
+        button_primary_background_fill_dark="*primary_600",
+        button_primary_text_color="white",
+    )
