@@ -47,6 +47,7 @@ def build(recipe: Recipe, weights: Path | dict[str, Tensor], size: Size | None) 
             pretrained_cfg=recipe.config,
             pretrained_cfg_overlay=overlay,
             **_arguments(recipe, size),
+            **_no_draw(empty),
         )
     except Exception as error:  # timm's own conversions fail in many ways on a foreign file
         raise _unfit(recipe, weights, empty, error) from error
@@ -95,6 +96,13 @@ def skeleton(recipe: Recipe, size: Size | None = None) -> Any:
 
 def _arguments(recipe: Recipe, size: Size | None) -> dict[str, Any]:
     return {**recipe.arguments, **({"img_size": size} if size else {})}
+
+
+def _no_draw(module: Any) -> dict[str, Any]:
+    """Leave out the drawing of random weights, which costs more than reading the real ones."""
+    from timm.models.vision_transformer import VisionTransformer
+
+    return {"weight_init": "skip"} if isinstance(module, VisionTransformer) else {}
 
 
 def _demand_patch(tensors: dict[str, Tensor], module: Any, recipe: Recipe) -> None:

@@ -34,12 +34,14 @@ class Recipe:
 
     config: fields of timm's PretrainedCfg, or None for the architecture's own. arguments: to
     the model's constructor. labels: as written there, not yet compared with the head.
+    foreign: not one of timm's own checkpoints, whose classes are known.
     """
 
     architecture: str
     config: dict[str, Any] | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     labels: Any = None
+    foreign: bool = False
 
 
 def read_recipe(path: Path) -> Recipe | None:
@@ -77,7 +79,7 @@ def read_recipe(path: Path) -> Recipe | None:
     described = merged.get("label_descriptions")
     if labels and isinstance(described, dict):
         labels = [described.get(name, name) for name in labels]
-    return Recipe(found["architecture"], config, dict(arguments), labels)
+    return Recipe(found["architecture"], config, dict(arguments), labels, foreign=True)
 
 
 def file_recipe(path: Path, arch: str | None) -> Recipe:
@@ -98,7 +100,7 @@ def file_recipe(path: Path, arch: str | None) -> Recipe:
             )
         )
     if recipe is None or (named and named.split(".")[0] != recipe.architecture.split(".")[0]):
-        return Recipe(str(named))
+        return Recipe(str(named), foreign=True)
     return replace(recipe, architecture=named or recipe.architecture)
 
 
@@ -212,12 +214,11 @@ def stored_grid(tensors: Mapping[str, Tensor], module: Any) -> tuple[int, int] |
 def differences(tensors: Mapping[str, Tensor], module: nn.Module) -> str:
     """The first differences between a file and a model, in words; "" when none is seen."""
     own = module.state_dict()
-    words = []
-    for name, tensor in tensors.items():
-        if name in own and name != "pos_embed" and tensor.shape != own[name].shape:
-            words.append(
-                f"{name} is {_shape(tensor)} in the file and {_shape(own[name])} in the model"
-            )
+    words = [
+        f"{name} is {_shape(tensors[name])} in the file and {_shape(tensor)} in the model"
+        for name, tensor in own.items()
+        if name != "pos_embed" and name in tensors and tensors[name].shape != tensor.shape
+    ]
     words += [f"{name} is missing from the file" for name in own if name not in tensors]
     words += [f"{name} is unknown to the model" for name in tensors if name not in own]
     more = len(words) - MOST_NAMED

@@ -132,8 +132,8 @@ class _Transfer:
             if not pointer.exists() and not blob.exists():
                 self._receive(pinned, blob)
             publish(blob, pointer)
-        if self.revision != commit:
-            refer(storage / "refs" / self.revision, commit)
+            if self.revision != commit:
+                refer(storage / "refs" / self.revision, commit)
         return pointer
 
     @contextmanager

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from explainers.models.download import Progress, TransferError, download
 from explainers.models.errors import ModelError
-from explainers.models.hub_cache import cache_folder, cached_file
+from explainers.models.hub_cache import WEIGHTS, cache_folder, cached_file
 from explainers.models.hub_errors import explain_failure
 from explainers.sentence import Sentence
 
 if TYPE_CHECKING:
     from timm.models import PretrainedCfg
 
-WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 _SCHEMES = ("hf-hub:", "hf_hub:")
 
@@ -146,41 +145,53 @@ def is_cached(name: str, cache_dir: str | Path | None = None) -> bool:
 
 
 def fetch(name: str, progress: Progress | None = None, cache_dir: str | Path | None = None) -> Path:
-    """Download what the cache lacks of a model; the path of its weights.
-
-    ``progress(done, total)`` counts the bytes of the weights and cancels by raising. Raises
-    ModelError in one sentence whatever goes wrong between here and the hub.
-    """
+    """Download what the cache lacks of a model; the path of its weights. See `fetch_file`."""
     place = source(name)
+    return [fetch_file(place, file, progress, cache_dir) for file in place.files][-1]
+
+
+def fetch_file(
+    place: Source,
+    file: str,
+    progress: Progress | None = None,
+    cache_dir: str | Path | None = None,
+) -> Path:
+    """A file of a model: from the cache without a look at the network, else downloaded.
+
+    ``progress(done, total)`` counts bytes (0 = not known yet) and cancels by raising. Raises
+    ModelError, in one sentence, whatever goes wrong between here and the hub.
+    """
     folder, hub = cache_folder(cache_dir), endpoint()
-    path = None
-    for file in place.files:
-        path = cached_file(place.repo, file, place.revision, folder)
-        if path is None:
-            try:
-                path = download(
-                    place.repo,
-                    file,
-                    folder=folder,
-                    endpoint=hub,
-                    revision=place.revision,
-                    progress=progress if file == place.files[-1] else _watch(progress),
-                    check=check_weights if file == place.files[-1] else None,
-                )
-            except TransferError as failed:
-                cause = failed.__cause__ or failed
-                raise ModelError(
-                    explain_failure(cause, place.name, place.repo, file, hub)
-                ) from cause
-    assert path is not None
-    return path
+    path = cached_file(place.repo, file, place.revision, folder)
+    if path is not None:
+        return path
+    try:
+        return download(
+            place.repo,
+            file,
+            folder=folder,
+            endpoint=hub,
+            revision=place.revision,
+            progress=progress,
+            check=_check_sent if file.endswith(".safetensors") else None,
+        )
+    except TransferError as failed:
+        cause = failed.__cause__ or failed
+        raise ModelError(explain_failure(cause, place.name, place.repo, file, hub)) from cause
 
 
-def _watch(progress: Progress | None) -> Progress | None:
-    """Progress for a small file beside the weights: lets it cancel, but counts nothing."""
-    if progress is None:
-        return None
-    return lambda done, total: progress(0, 0)
+def _check_sent(path: Path) -> None:
+    """Like `check_weights`, for bytes that never become a file of the cache."""
+    try:
+        check_weights(path)
+    except ModelError as error:
+        raise ModelError(
+            Sentence(
+                "hub_sent_other",
+                "What the hub sent is not a weights file (perhaps the page of a login or a "
+                "proxy), so it was thrown away; check HF_ENDPOINT and the network.",
+            )
+        ) from error
 
 
 def check_weights(path: Path) -> None:
@@ -189,19 +200,29 @@ def check_weights(path: Path) -> None:
 
     try:
         with safe_open(path, framework="pt") as file:
-            empty = not file.keys()
-    except (SafetensorError, OSError, UnicodeDecodeError) as error:
+            if file.keys():
+                return
+    except OSError as error:
+        raise ModelError(
+            Sentence(
+                "weights_unreadable",
+                "The weights file {path} cannot be read ({reason}); check that it is there and "
+                "may be read.",
+                path=str(path),
+                reason=error.strerror or str(error),
+            )
+        ) from error
+    except (SafetensorError, UnicodeDecodeError) as error:
         raise _not_weights(path) from error
-    if empty:
-        raise _not_weights(path)
+    raise _not_weights(path)
 
 
 def _not_weights(path: Path) -> ModelError:
     return ModelError(
         Sentence(
             "weights_not_safetensors",
-            "{name} holds no weights: it is not a whole safetensors file. Fetch it again, or "
-            "save the weights again with safetensors.",
-            name=path.name.removesuffix(".incomplete"),
+            "{path} holds no weights: it is not a whole safetensors file. Delete it and fetch or "
+            "save it again.",
+            path=str(path),
         )
     )

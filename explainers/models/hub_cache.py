@@ -8,7 +8,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import uuid
 from pathlib import Path
+
+WEIGHTS = "model.safetensors"
+"""The file name of weights on the Hub."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -32,13 +36,6 @@ def cached_file(
         repo, filename, cache_dir=cache_folder(cache_dir), revision=revision
     )
     return Path(found) if isinstance(found, str) else None
-
-
-def discard(path: Path) -> None:
-    """Take a damaged file out of the cache: its place in the commit and the bytes behind it."""
-    blob = path.resolve()
-    path.unlink(missing_ok=True)
-    blob.unlink(missing_ok=True)
 
 
 def part(blob: Path) -> Path:
@@ -75,6 +72,6 @@ def publish(blob: Path, pointer: Path) -> None:
 def refer(reference: Path, commit: str) -> None:
     """Note which commit a branch or tag stands for; a reader never sees half a note."""
     reference.parent.mkdir(parents=True, exist_ok=True)
-    new = reference.with_name(f"{reference.name}.{os.getpid()}.new")
+    new = reference.with_name(f"{reference.name}.{uuid.uuid4().hex}.new")
     new.write_text(commit, encoding="ascii")
     os.replace(new, reference)

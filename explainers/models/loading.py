@@ -13,21 +13,19 @@ import torch
 
 from explainers.models import checkpoint, hub
 from explainers.models.build import build, skeleton
+from explainers.models.catalogue import EMBEDDED, PREFERRED
 from explainers.models.checkpoint import Recipe
 from explainers.models.download import Progress
 from explainers.models.errors import ModelError
-from explainers.models.hub_cache import discard
+from explainers.models.hub_cache import cached_file
 from explainers.models.labels import as_labels, imagenet_labels, read_labels
 from explainers.models.vision_model import VisionModel, wrap_model
 from explainers.sentence import Sentence
 
-EMBEDDED = "embedded"
 AUTO = "auto"
-PREFERRED = "vit_base_patch16_224.augreg2_in21k_ft_in1k"
-"""What `auto` takes where it is in the cache."""
-
-WEIGHTS = Path(__file__).with_name("weights")
-_NO_CLASS_WORDS = ("clip", "pe_core")  # towers trained against text, whose head is an embedding
+FOLDER = Path(__file__).with_name("weights")
+TEXT_TOWERS = ("clip", "pe_core")
+"""Parts of the names of architectures trained against texts, whose head is an embedding."""
 
 _logger = logging.getLogger(__name__)
 
@@ -63,7 +61,7 @@ def load_model(
     target = _device(device)
     text = str(name)
     if text == AUTO:
-        text = PREFERRED if _ready(PREFERRED, cache_dir) else EMBEDDED
+        text = auto_name(cache_dir)
     if text == EMBEDDED:
         vit = _embedded(pixels, labels)
     elif "://" not in text and text.lower().endswith(checkpoint.SUFFIXES):
@@ -75,20 +73,24 @@ def load_model(
     return vit
 
 
-def _ready(name: str, cache_dir: str | Path | None) -> bool:
-    """Whether a model is in the cache, whole; a damaged copy is said in the log."""
-    path = hub.cached_weights(name, cache_dir)
+def auto_name(cache_dir: str | Path | None = None) -> str:
+    """What "auto" stands for now: the preferred model where it is cached, else "embedded".
+
+    Never asks the network. A damaged copy in the cache is passed over, which the log says.
+    """
+    path = hub.cached_weights(PREFERRED, cache_dir)
+    if path is None:
+        return EMBEDDED
     try:
-        if path is not None:
-            hub.check_weights(path)
+        hub.check_weights(path)
     except ModelError as error:
         _logger.warning("%s", error)
-        return False
-    return path is not None
+        return EMBEDDED
+    return PREFERRED
 
 
 def _embedded(size: tuple[int, int] | None, labels: Labels | None) -> VisionModel:
-    card = next(WEIGHTS.glob("*.json"))
+    card = next(FOLDER.glob("*.json"))
     recipe = checkpoint.read_recipe(card)
     assert recipe is not None
     module = build(recipe, checkpoint.read_tensors(card.with_suffix(".safetensors")), size)
@@ -118,8 +120,7 @@ def _from_file(
     classifier = (recipe.config or {}).get("classifier") or getattr(config, "classifier", None)
     classes = checkpoint.head_classes(tensors, classifier)
     recipe = replace(recipe, arguments={**recipe.arguments, "num_classes": classes})
-    module = build(recipe, tensors, size)
-    return _wrap(module, path.name, recipe, _given(labels), assumed=True)
+    return _wrap(build(recipe, tensors, size), path.name, recipe, _given(labels))
 
 
 def _from_hub(
@@ -131,27 +132,10 @@ def _from_hub(
     cache_dir: str | Path | None,
 ) -> VisionModel:
     place = hub.source(name)
-    names = _given(labels)
-    if hub.CONFIG not in place.files:
-        skeleton(Recipe(place.name), size)  # refuse a family before fetching its weights
-    path = hub.cached_weights(place.name, cache_dir)
-    if path is not None and download and not _ready(place.name, cache_dir):
-        discard(path)
-        path = None
-    if path is None:
-        if not download:
-            raise ModelError(
-                Sentence(
-                    "model_not_here",
-                    "{name} is not on this machine; allow its download, or choose a model that "
-                    "is here.",
-                    name=place.name,
-                )
-            )
-        path = hub.fetch(place.name, progress, cache_dir)
+    given = _given(labels)
     recipe: Recipe | None = Recipe(place.name)
     if hub.CONFIG in place.files:
-        recipe = checkpoint.read_recipe(path.with_name(hub.CONFIG))
+        recipe = checkpoint.read_recipe(_obtain(place, hub.CONFIG, progress, download, cache_dir))
     if recipe is None:
         raise ModelError(
             Sentence(
@@ -161,65 +145,81 @@ def _from_hub(
                 name=place.name,
             )
         )
-    module = build(recipe, path, size)
-    return _wrap(module, place.name, recipe, names, assumed=False)
+    skeleton(recipe, size)  # refuse a family, or a size, before fetching the weights
+    path = _obtain(place, place.files[-1], progress, download, cache_dir)
+    return _wrap(build(recipe, path, size), place.name, recipe, given)
 
 
-def _wrap(
-    module: Any,
-    name: str,
-    recipe: Recipe,
-    given: tuple[str, ...] | None,
-    *,
-    assumed: bool,
-) -> VisionModel:
-    """Wrap a module with the labels that belong to its head, and say where none do.
+def _obtain(
+    place: hub.Source,
+    file: str,
+    progress: Progress | None,
+    download: bool,
+    cache_dir: str | Path | None,
+) -> Path:
+    """A file of the Hub, from the cache or, where that is allowed, from the network."""
+    if download:
+        return hub.fetch_file(place, file, progress, cache_dir)
+    path = cached_file(place.repo, file, place.revision, cache_dir)
+    if path is None:
+        raise ModelError(
+            Sentence(
+                "model_not_here",
+                "{name} is not on this machine; allow its download, or choose a model that is "
+                "here.",
+                name=place.name,
+            )
+        )
+    return path
 
-    ``assumed``: nothing but their number says that the classes are ImageNet's.
-    """
+
+def _wrap(module: Any, name: str, recipe: Recipe, given: tuple[str, ...] | None) -> VisionModel:
+    """Wrap a module with the labels of its head, and say where they are guessed or lacking."""
     classes: int = module.num_classes
-    notes: list[Sentence] = []
-    labels = given
-    if labels is None and classes:
-        labels = _written(recipe, classes) or None
-        if labels is None:
-            labels = imagenet_labels(classes)
-            assumed = assumed and labels is not None
-        else:
-            assumed = False
-    embedding = labels is None and any(word in recipe.architecture for word in _NO_CLASS_WORDS)
-    if embedding and classes:
-        notes.append(
-            Sentence(
-                "embedding_head",
-                "This model answers with {width} numbers made to be compared with a text's, not "
-                "with classes, so it is shown as a model without a head.",
-                width=classes,
-            )
-        )
-    elif labels is None and classes:
-        notes.append(
-            Sentence(
-                "labels_unknown",
-                "The names of this model's {classes} classes are not known; they are shown by "
-                "index. A label file names them.",
-                classes=classes,
-            )
-        )
-    elif given is None and classes and assumed:
-        notes.append(
-            Sentence(
-                "labels_assumed",
-                "The weights do not name their {classes} classes; from that number they are "
-                "taken to be ImageNet's. A label file corrects it.",
-                classes=classes,
-            )
-        )
+    labels, note = (given, None) if given or not classes else _labels(recipe, classes)
     vit = wrap_model(module, labels=labels, name=name)
-    vit.notes = (*vit.notes, *notes)
-    if embedding:
-        vit.classes = 0
+    if note is not None:
+        vit.notes = (*vit.notes, note)
+        if note.key == "embedding_head":
+            vit.classes = 0
     return vit
+
+
+def _labels(recipe: Recipe, classes: int) -> tuple[tuple[str, ...] | None, Sentence | None]:
+    """What is written with the model, else ImageNet's table of that many classes; and a note."""
+    labels = _written(recipe, classes) if recipe.labels else imagenet_labels(classes)
+    if labels is None and any(word in recipe.architecture for word in TEXT_TOWERS):
+        return None, Sentence(
+            "embedding_head",
+            "This model answers with {width} numbers made to be compared with a text's, not "
+            "with classes, so it is shown as a model without a head.",
+            width=classes,
+        )
+    if labels is None:
+        return None, Sentence(
+            "labels_unknown",
+            "The names of this model's {classes} classes are not known; they are shown by "
+            "index. A label file names them.",
+            classes=classes,
+        )
+    if recipe.labels or not recipe.foreign:
+        return labels, None
+    return labels, Sentence(
+        "labels_assumed",
+        "The weights do not name their {classes} classes; from that number they are taken to be "
+        "ImageNet's. A label file corrects it.",
+        classes=classes,
+    )
+
+
+def _written(recipe: Recipe, classes: int) -> tuple[str, ...] | None:
+    """The labels in the model's own configuration, where there is one a class."""
+    try:
+        labels = as_labels(recipe.labels, hub.CONFIG)
+    except ModelError as error:
+        _logger.warning("%s", error)
+        return None
+    return labels if len(labels) == classes else None
 
 
 def _given(labels: Labels | None) -> tuple[str, ...] | None:
@@ -228,14 +228,6 @@ def _given(labels: Labels | None) -> tuple[str, ...] | None:
     if isinstance(labels, (str, Path)):
         return read_labels(labels)
     return as_labels(list(labels), "labels")
-
-
-def _written(recipe: Recipe, classes: int) -> tuple[str, ...] | None:
-    """The labels written in the configuration, where there is one a class."""
-    if not recipe.labels:
-        return None
-    labels = as_labels(recipe.labels, hub.CONFIG)
-    return labels if len(labels) == classes else None
 
 
 def _pair(size: Size | None) -> tuple[int, int] | None:
