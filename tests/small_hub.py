@@ -27,8 +27,8 @@ COMMIT = "c0ffee" + "0" * 34
 TINY = "test_vit.r160_in1k"  # timm's own test model: 1.5 MB, 160 pixels, 1,000 classes
 TINY_REPO = f"timm/{TINY}"
 
-Mode = Literal["ok", "slow", "breaks", "stalls", "lies", "norange", "plain"]
-"""slow: 20 kB each 50 ms; breaks: closes halfway; stalls: falls silent halfway; lies: sends
+Mode = Literal["ok", "slow", "breaks", "stalls", "lies", "norange", "plain", "busy"]
+"""busy: answers HEAD, and GET with 503; slow: 20 kB each 50 ms; breaks: closes halfway; stalls: falls silent halfway; lies: sends
 other bytes of the same length; norange: ignores Range; plain: sends no header of a hub."""
 
 
@@ -113,6 +113,8 @@ class _Handler(BaseHTTPRequestHandler):
         content = hub.files.get((f"{owner}/{model}", file)) if resolve == "resolve" else None
         if hub.status != 200 or content is None:
             return self._refuse(404 if hub.status == 200 else hub.status)
+        if hub.mode == "busy" and body:
+            return self._refuse(503)
         etag = hashlib.sha256(content).hexdigest()
         if hub.cdn is not None:
             return self._redirect(hub.cdn, etag, len(content))
@@ -147,8 +149,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         if status == 404:
             self.send_header("X-Error-Code", "EntryNotFound")
-        self.send_header("Content-Length", "0")
+        self.send_header("Content-Length", "4")
         self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(b"No!\n")
 
     def _send(self, content: bytes, start: int) -> None:
         hub = self.hub

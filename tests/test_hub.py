@@ -179,6 +179,14 @@ def test_refusals_are_plain_sentences(small: SmallHub, status: int, key: str) ->
     assert not hub.is_cached(TINY)
 
 
+def test_a_refusal_after_the_announcement(small: SmallHub, tmp_path: Path) -> None:
+    small.mode = "busy"
+    with pytest.raises(ModelError, match="answered 503"), within(3):
+        load_model(TINY)
+    small.mode = "ok"
+    assert hub.fetch(TINY).read_bytes() == CONTENT
+
+
 def test_no_network(small: SmallHub, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
