@@ -28,8 +28,9 @@ TINY = "test_vit.r160_in1k"  # timm's own test model: 1.5 MB, 160 pixels, 1,000 
 TINY_REPO = f"timm/{TINY}"
 
 Mode = Literal["ok", "slow", "breaks", "stalls", "lies", "norange", "plain", "busy"]
-"""busy: answers HEAD, and GET with 503; slow: 20 kB each 50 ms; breaks: closes halfway; stalls: falls silent halfway; lies: sends
-other bytes of the same length; norange: ignores Range; plain: sends no header of a hub."""
+"""slow: 20 kB each 50 ms; breaks: closes halfway; stalls: falls silent halfway; lies: sends
+other bytes of the same length; norange: ignores Range; plain: sends no header of a hub; busy:
+answers HEAD, and GET with 503."""
 
 
 def tiny_module(name: str = TINY, **arguments: Any) -> nn.Module:
