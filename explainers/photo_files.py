@@ -41,8 +41,6 @@ _KNOWN = (
 )
 """How files that are not opened begin, and the names of their formats."""
 
-_HEIC = re.compile(rb"....ftyp(hei|hev|mif1|msf1)", re.DOTALL)
-
 
 class PhotoError(ValueError):
     """A picture could not be used; the message is one plain sentence."""
@@ -182,7 +180,7 @@ def _rewound(file: BinaryIO, name: str) -> BinaryIO:
 
 def _opened(file: BinaryIO, head: bytes, name: str) -> Image.Image:
     """The picture, by the plug-in that recognises its first bytes, or what the file is instead."""
-    if _HEIC.match(head):
+    if _is_heic(head):
         file.seek(0)
         return _heif_reader(name)(file, "")
     Image.init()
@@ -198,6 +196,14 @@ def _opened(file: BinaryIO, head: bytes, name: str) -> Image.Image:
         except (SyntaxError, IndexError, TypeError) as error:
             failure = error
     raise failure or _not_a_photo(head, name)
+
+
+def _is_heic(head: bytes) -> bool:
+    """Whether the brands at the beginning are those of HEIC; AVIF shares some of them."""
+    end = min(int.from_bytes(head[:4], "big"), len(head))
+    brands = {head[at : at + 4] for at in range(8, end, 4)}
+    shared = any(brand[:3] in (b"hei", b"hev", b"mif", b"msf") for brand in brands)
+    return head[4:8] == b"ftyp" and shared and not brands & {b"avif", b"avis"}
 
 
 def _heif_reader(name: str) -> Callable[..., Any]:

@@ -526,6 +526,12 @@ def test_an_avif_without_its_decoder_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert (sentence.key, sentence.values["format"]) == ("photo_other_format", "AVIF")
 
 
+def test_an_avif_that_calls_itself_a_general_picture() -> None:
+    data = bytearray(encoded(tiny_photo_array(), "AVIF"))
+    data[8:12] = b"mif1"
+    assert load_photo(data).width == 60
+
+
 def test_paths_that_lead_to_no_file(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none.jpg").key == "photo_missing"
     assert refusal("").key == "photo_missing"
