@@ -15,7 +15,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FIRST_PARTY = {"app", "benchmarks", "explainers", "tests", "training"}
 LAYERS = (
-    ("sentence", "version", "registry", "image", "photo_files", "photo_pixels"),
+    (
+        *("sentence", "version", "registry", "image"),
+        *("photo_files", "photo_orientation", "photo_pixels"),
+    ),
     ("models",),
     ("capture", "trace"),
     ("heatmap",),
@@ -187,7 +190,10 @@ def test_no_assert_and_no_print(path: Path) -> None:
 
 
 def sentences() -> list[tuple[str, str, set[str] | None, str]]:
-    """(key, template, names of the values or None if unknown, place) of every Sentence."""
+    """(key, template, names of the values or None if unknown, place) of every Sentence.
+
+    A table of sentences may build its keys, f"prefix_{name}": then the key ends in "*" here.
+    """
     found = []
     for path in sources("explainers", "app"):
         if path.name == "sentence.py":
@@ -199,6 +205,9 @@ def sentences() -> list[tuple[str, str, set[str] | None, str]]:
                 continue
             place = f"{path.relative_to(ROOT)}:{node.lineno}"
             key, template = node.args[:2]
+            if isinstance(key, ast.JoinedStr) and isinstance(key.values[0], ast.Constant):
+                found.append((f"{key.values[0].value}*", ast.unparse(template), None, place))
+                continue
             assert isinstance(key, ast.Constant), f"{place}: the key of a Sentence is a literal"
             assert isinstance(template, ast.Constant), f"{place}: its template is a literal"
             names = {keyword.arg for keyword in node.keywords}
@@ -210,18 +219,18 @@ def sentences() -> list[tuple[str, str, set[str] | None, str]]:
 def test_every_sentence_key_has_one_template() -> None:
     templates = defaultdict(set)
     for key, template, _, _ in sentences():
-        assert re.fullmatch(r"[a-z][a-z0-9_]*", key), f"{key!r} is not snake_case"
+        assert re.fullmatch(r"[a-z][a-z0-9_]*(_\*)?", key), f"{key!r} is not snake_case"
         templates[key].add(template)
     assert templates
     ambiguous = {key: found for key, found in templates.items() if len(found) > 1}
     assert not ambiguous
+    for prefix in [key[:-1] for key in templates if key.endswith("*")]:
+        assert not [key for key in templates if key.startswith(prefix) and key != f"{prefix}*"]
 
 
 def test_every_sentence_is_given_its_values() -> None:
     for key, template, values, place in sentences():
-        fields = {
-            re.split(r"[.\[]", name)[0]
-            for _, name, _, _ in string.Formatter().parse(template)
-            if name
-        }
-        assert values is None or fields == values, f"{place}: {key}"
+        if values is None:
+            continue
+        fields = [name for _, name, _, _ in string.Formatter().parse(template) if name]
+        assert {re.split(r"[.\[]", name)[0] for name in fields} == values, f"{place}: {key}"
