@@ -23,7 +23,7 @@ from explainers.models.adapters import Adapter
 from explainers.models.errors import ModelError
 from explainers.sentence import Sentence
 
-_BLOCK_OF_ROWS = 2**19  # numbers in one chunk of attention rows: 2 MB, about a core's cache
+_BLOCK_OF_ROWS = 2**21  # numbers in one chunk of attention rows: 8 MB
 
 
 @dataclass(frozen=True)

@@ -127,11 +127,11 @@ class Trace:
 
     @property
     def heads(self) -> int:
-        return self.calls[0].q.shape[1]
+        return self.model.adapter.heads
 
     @property
     def tokens(self) -> int:
-        return self.calls[0].q.shape[2]
+        return self.prefix + self.grid[0] * self.grid[1]
 
     @property
     def prefix(self) -> int:
@@ -226,12 +226,11 @@ class Trace:
             if against is not None:
                 objective = objective - logits[0, against]
             last = {k: t for k, t in capture.tensors.items() if k[1] == self.depth - 1}
-            outputs = [call.output for call in capture.calls]
+            outputs = [call.output for call in capture.calls if call.output is not None]
             wanted = [pixels, *outputs, *last.values()]
             found = torch.autograd.grad(objective, wanted, allow_unused=True)
         filled = [
-            torch.zeros_like(t) if g is None else g  # type: ignore[arg-type]
-            for t, g in zip(wanted, found, strict=True)
+            torch.zeros_like(t) if g is None else g for t, g in zip(wanted, found, strict=True)
         ]
         count = 1 + len(outputs)
         return Gradients(

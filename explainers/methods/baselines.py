@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor
-from torchvision.transforms.v2.functional import gaussian_blur
 
 from explainers.registry import Parameter
 from explainers.trace import Trace
@@ -23,6 +22,9 @@ def baseline(trace: Trace, kind: str) -> Tensor:
     if kind == "mean":
         return pixels.mean((1, 2), keepdim=True).expand_as(pixels).contiguous()
     if kind == "blur":
+        # torchvision takes a second to import: only when it is asked to blur.
+        from torchvision.transforms.v2.functional import gaussian_blur
+
         sigma = min(pixels.shape[1:]) / 16
         reach = min(int(3 * sigma), min(pixels.shape[1:]) - 1)  # reflection needs a smaller one
         return gaussian_blur(pixels[None], [2 * reach + 1] * 2, [sigma] * 2)[0]

@@ -41,7 +41,7 @@ def explain(
     where `VisionModel.supports` says no.
     """
     method = find_method(name)
-    support = trace.model.supports(name)
+    support = trace.model.supports(name, row=parameters.get("row"))
     if not support:
         raise ModelError(support.reason)
     if len(trace) == 1:
@@ -74,7 +74,9 @@ def _explain_one(
                 )
             )
         objective = Objective(aim.index, None if contrast is None else contrast.index)
-    finding = method.function(trace, objective, progress or _quiet, **chosen)
+    # Whatever mode the caller is in: methods that need a graph enable it themselves.
+    with torch.inference_mode(False), torch.no_grad():
+        finding = method.function(trace, objective, progress or _quiet, **chosen)
     dtype = np.float64 if trace.pixels.dtype == torch.float64 else np.float32
     values = np.ascontiguousarray(finding.values, dtype=dtype)
     if not np.isfinite(values).all():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from captum.attr import IntegratedGradients
 
 from explainers.heatmap import Finding
@@ -33,15 +32,14 @@ def integrated_gradients(
     ``completeness_error`` in per cent of that difference.
     """
     scorer = Scorer(trace.model, objective, progress, total=steps + 2)
-    with torch.inference_mode(False):
-        attributions, delta = IntegratedGradients(scorer).attribute(
-            leaf(trace),
-            baselines=baselines.baseline(trace, baseline)[None],
-            n_steps=steps,
-            internal_batch_size=_BATCH,
-            return_convergence_delta=True,
-        )
-        attributions = attributions.detach()
+    attributions, delta = IntegratedGradients(scorer).attribute(
+        leaf(trace),
+        baselines=baselines.baseline(trace, baseline)[None],
+        n_steps=steps,
+        internal_batch_size=_BATCH,
+        return_convergence_delta=True,
+    )
+    attributions = attributions.detach()
     missed = abs(float(delta[0]))
     difference = abs(float(attributions.sum() - delta[0]))
     error = 100 * missed / max(difference, 1e-12)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from captum.attr import Occlusion
+from captum.attr import FeatureAblation
+from torch import Tensor
 
 from explainers.heatmap import Finding
 from explainers.methods.baselines import baseline, baseline_parameter
@@ -28,34 +29,32 @@ def occlusion(
 ) -> Finding:
     """score(photo) − score(photo with the patch hidden), for each patch (h, w); signed.
 
-    With a window of several patches, each patch's value is the mean over the windows that
-    cover it.
+    With a window of several patches the grid is hidden square by square, and the patches of
+    a square share its value.
     """
+    squares = _squares(trace.grid, window)  # (h, w), the number of each patch's square
+    total = int(squares.max()) + 2  # one look each, and one at the whole photo
     height, width = trace.model.adapter.patch
-    window = min(window, *trace.grid)
-    total = _windows(trace.grid, window) + 1
+    mask = squares.repeat_interleave(height, 0).repeat_interleave(width, 1)
     scorer = Scorer(trace.model, objective, progress, total, score)
-    with torch.inference_mode(False), torch.no_grad():
-        attributions = Occlusion(scorer).attribute(
-            trace.pixels.detach().clone(),
-            sliding_window_shapes=(3, window * height, window * width),
-            strides=(3, height, width),
-            baselines=baseline(trace, fill)[None],
-            perturbations_per_eval=_BATCH,
-        )
-    rows, columns = trace.grid  # every pixel of a patch has the patch's value
-    patches = attributions[0, 0, : rows * height : height, : columns * width : width]
+    attributions = FeatureAblation(scorer).attribute(
+        trace.pixels.detach().clone(),
+        baselines=baseline(trace, fill)[None],
+        feature_mask=mask[None, None].to(trace.pixels.device),
+        perturbations_per_eval=_BATCH,
+    )
+    patches = attributions[0, 0, ::height, ::width]  # every pixel of a patch has its value
     values = patches if patches.dtype == torch.float64 else patches.float()
     return Finding(values.cpu().numpy())
 
 
-def _windows(grid: tuple[int, int], window: int) -> int:
-    return (grid[0] - window + 1) * (grid[1] - window + 1)
+def _squares(grid: tuple[int, int], window: int) -> Tensor:
+    rows, columns = (torch.arange(side) // window for side in grid)
+    return rows[:, None] * (int(columns[-1]) + 1) + columns
 
 
 def _cost(parameters: Mapping[str, Any], patches: int) -> float:
-    side = max(1, round(patches**0.5) - parameters["window"] + 1)
-    return patches if parameters["window"] == 1 else side * side
+    return -(-patches // parameters["window"] ** 2) + 1
 
 
 METHOD = register(
@@ -78,7 +77,7 @@ METHOD = register(
         function=occlusion,
         parameters=(
             Parameter(
-                "window", 1, "integer", "Side of the hidden square, in patches.", low=1, high=8
+                "window", 1, "integer", "Side of the hidden squares, in patches.", low=1, high=8
             ),
             baseline_parameter("fill", "mean", "What a hidden patch is filled with."),
             Parameter(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from explainers.methods.scoring import Objective, Progress, Scorer
@@ -29,8 +28,7 @@ def through_captum(
         return (found.pixels[None],)
 
     method.gradient_func = shared
-    with torch.inference_mode(False):
-        return method.attribute(leaf(trace))[0].detach()
+    return method.attribute(leaf(trace))[0].detach()
 
 
 def leaf(trace: Trace) -> Tensor:

@@ -39,9 +39,8 @@ def smoothgrad(
         size = (min(_BATCH, samples - first), *pixels.shape[1:])
         # Drawn in float32 on the CPU, so that a seed means the same noise everywhere.
         noise = torch.randn(size, generator=generator).to(pixels)
-        with torch.inference_mode(False):
-            noisy = (pixels + spread * noise).requires_grad_()
-            total += gradient.attribute(noisy, abs=False).detach().sum(0)
+        noisy = (pixels + spread * noise).requires_grad_()
+        total += gradient.attribute(noisy, abs=False).detach().sum(0)
     return pixel_finding(trace, (total / samples).abs().amax(0), resolution)
 
 

@@ -221,7 +221,7 @@ def adapt(module: nn.Module, size: tuple[int, int] | None) -> Adapter:
     if isinstance(module, VisionTransformer):
         blocks: list[Any] = list(module.blocks)
         standard = all(type(b) is Block and type(b.attn) is Attention for b in blocks)
-        if standard and all(b.attn.gate is None for b in blocks):
+        if standard and all(getattr(b.attn, "gate", None) is None for b in blocks):
             if isinstance(module.patch_embed, PatchEmbed):
                 return TimmAdapter(module)
             raise _refusal(module, type(module.patch_embed).__name__)

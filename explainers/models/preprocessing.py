@@ -15,7 +15,6 @@ from typing import Any, Literal, cast
 import numpy as np
 import torch
 from PIL import Image
-from timm.data import resolve_model_data_config
 from torch import Tensor, nn
 
 from explainers.image import Geometry, Photo
@@ -76,6 +75,9 @@ class Preprocessing:
         The input size is ``size`` where given, else the one the module was built with: its
         configuration still names the trained size.
         """
+        # timm takes seconds to import: only when a model is at hand.
+        from timm.data import resolve_model_data_config
+
         config: dict[str, Any] = resolve_model_data_config(module)
         if size is None:
             size = getattr(getattr(module, "patch_embed", None), "img_size", None)

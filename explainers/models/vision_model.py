@@ -98,9 +98,14 @@ class VisionModel:
 
         return trace(self, photos, keep)
 
-    def supports(self, method: str) -> Support:
-        """Whether a method works for this model; falsy with the reason when it does not."""
+    def supports(self, method: str, row: int | None = None) -> Support:
+        """Whether a method works for this model; falsy with the reason when it does not.
+
+        row: the token whose look is asked for, where it is not the one that decides.
+        """
         for need in find_method(method).needs:
+            if need == "decision" and row is not None:
+                continue
             support = self._offers(need)
             if not support:
                 return support
@@ -115,7 +120,7 @@ class VisionModel:
             return YES if self.dtype.is_floating_point else _NO_GRADIENTS
         if self.attention_check is None:
             self.trace(_noise(self.preprocessing.size))
-        return self.attention_check or YES
+        return YES if self.attention_check is None else self.attention_check
 
     def label(self, index: int) -> str:
         """The label of a class, or "class 7" where labels are not known."""
