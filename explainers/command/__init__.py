@@ -1,0 +1,1 @@
+"""The command line, `python -m explainers`: explain folders of photos, list models and methods."""

@@ -1,0 +1,187 @@
+"""The options of the command line, read and checked as far as that needs no model."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from explainers.command.terminal import EXIT_CODES
+from explainers.methods.parameters import check_parameters
+from explainers.models.loading import AUTO
+from explainers.registry import Parameter, find_method, methods
+from explainers.version import __version__
+
+DEFAULT_METHODS = ("attention", "rollout", "saliency", "input_x_gradient")
+"""Two that follow attention and two about the class; together one backward pass a photo."""
+
+PREDICTED, TRUE = "predicted", "true"
+FORMATS = {"png": (".png",), "npz": (".npz",), "both": (".png", ".npz")}
+LARGE = 10**6  # of blocks, heads, tokens: more than any model has
+NOTHING = ("", "none")  # how a setting that may be empty is written
+
+EXPLAIN = """Explain photos, and all photos in folders and their sub-folders (hidden ones left
+out). In DIR, each photo gets its maps in the same sub-folder as it has there; index.csv holds a
+row a photo, contact_sheet.png shows photos and maps together. Where a folder is named after a
+class (by label, WordNet id or index), it is taken as the true class of the photos in it, and the
+accuracy and the most confused classes are printed. Run again, photos that are finished with the
+same model, methods and settings are skipped."""
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The options as a namespace; ``command`` names what is to be done. SystemExit as argparse."""
+    top = _Parser(
+        prog="python -m explainers",
+        description="What a Vision Transformer looked at in photos, and what counted.",
+    )
+    top.add_argument("--version", action="version", version=f"ViTScope {__version__}")
+    commands = top.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=_Parser
+    )
+    _add_explain(commands.add_parser("explain", help="explain photos", description=EXPLAIN))
+    listing = commands.add_parser("models", help="list models and where their weights are")
+    listing.add_argument("--search", metavar="TEXT", default="", help="only those with TEXT in it")
+    cards = commands.add_parser("methods", help="list the methods, or show the card of one")
+    cards.add_argument("name", nargs="?", type=_method, metavar="NAME", help="a method's name")
+    return top.parse_args(argv)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Options are never guessed from their beginnings; the exit codes stand under the help."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            epilog=EXIT_CODES,
+            **options,
+        )
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("inputs", nargs="+", metavar="PHOTO|FOLDER", help="photos, and folders of photos")
+    model = parser.add_argument_group("model")
+    add = model.add_argument
+    add(
+        "--model",
+        default=AUTO,
+        metavar="NAME",
+        help="embedded, auto (default: the preferred model where it is on this machine, else "
+        "embedded), a timm name, or a weights file: .safetensors (.pth, .pt, .bin are opened "
+        "for their tensors alone)",
+    )
+    add("--arch", metavar="NAME", help="the architecture of a weights file that does not name it")
+    add("--labels", metavar="FILE", help="names of the classes: .txt, a line each, or .json")
+    add(
+        "--size",
+        type=_size,
+        metavar="PIXELS|HxW",
+        help="another model input (height x width); positions are resampled",
+    )
+    maps = parser.add_argument_group("maps")
+    add = maps.add_argument
+    add(
+        "--methods",
+        type=_names,
+        default=DEFAULT_METHODS,
+        metavar="NAME,…",
+        help=f"default: {','.join(DEFAULT_METHODS)}; all: {', '.join(methods())}",
+    )
+    add(
+        "--set",
+        type=_setting,
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="METHOD.SETTING=VALUE",
+        help="a setting of a method, as `methods NAME` lists them; may be given again",
+    )
+    add(
+        "--target",
+        default=PREDICTED,
+        metavar="predicted|true|NAME|INDEX",
+        help="the class to explain: the predicted one (default), the true one, or this one",
+    )
+    add("--against", metavar="NAME", help="a class to hold the target against: why not this one?")
+    add("--only-wrong", action="store_true", help="maps only where the answer is not the true one")
+    results = parser.add_argument_group("results")
+    add = results.add_argument
+    add("--out", type=Path, default=Path("maps"), metavar="DIR", help="default: maps")
+    add(
+        "--format",
+        choices=FORMATS,
+        default="png",
+        help="png: the map on the photo, its longer side at most 1024 pixels (default); "
+        "npz: the numbers and how they were made; or both",
+    )
+    add(
+        "--columns",
+        type=_count,
+        metavar="N",
+        help="photos side by side on the contact sheet, each with its maps",
+    )
+    add("--force", action="store_true", help="explain finished photos again")
+    add("--quiet", action="store_true", help="no progress bar and no remarks; results and errors")
+
+
+def _method(text: str) -> str:
+    try:
+        return find_method(text.strip()).name
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = [_method(part) for part in text.split(",") if part.strip()]
+    if not names:
+        raise argparse.ArgumentTypeError(f"expected one of {', '.join(methods())}, got nothing")
+    return tuple(dict.fromkeys(names))
+
+
+def _size(text: str) -> int | tuple[int, int]:
+    found = re.fullmatch(r"([1-9]\d{0,4})(?:[x×]([1-9]\d{0,4}))?", text.strip().lower())
+    if not found:
+        raise argparse.ArgumentTypeError(
+            f"expected pixels, as 384, or height x width, as 224x448; got {text!r}"
+        )
+    height, width = found.groups()
+    return int(height) if width is None else (int(height), int(width))
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d?", text):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to 99, got {text!r}")
+    return int(text)
+
+
+def _setting(text: str) -> tuple[str, str, Any]:
+    """(method, setting, value); ranges that depend on the model are checked with the model."""
+    found = re.fullmatch(r"\s*(\w+)\.(\w+)\s*=(.*)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"expected METHOD.SETTING=VALUE, got {text!r}")
+    name, setting, written = found.groups()
+    method = find_method(_method(name))
+    declared = {parameter.name: parameter for parameter in method.parameters}
+    value = _value(declared[setting], written.strip()) if setting in declared else written
+    try:
+        check_parameters(method, {setting: value}, LARGE, LARGE, LARGE)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return name, setting, value
+
+
+def _value(parameter: Parameter, written: str) -> Any:
+    """The text as what the setting takes; as it is where it fits none, to be refused by range."""
+    if written in parameter.choices:
+        return written
+    if parameter.default is None and written.lower() in NOTHING:
+        return None
+    for kind in (int, float):
+        try:
+            return kind(written)
+        except ValueError:
+            continue
+    return written

@@ -1,0 +1,101 @@
+"""index.csv: one row a photo, written so that a killed run loses at most one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from pathlib import Path
+
+from explainers.command.terminal import CommandError
+from explainers.sentence import Sentence
+
+TOP = 5
+COLUMNS = (
+    "file",
+    *(f"{part}_{rank}" for rank in range(1, TOP + 1) for part in ("index", "class", "probability")),
+    "true_index",
+    "true_class",
+    "correct",
+    "target",
+    "against",
+    "maps",
+    "notes",
+    "error",
+    "model",
+    "fingerprint",
+)
+"""correct: "top-1", "top-5" (the true class is among the five, not first), "no", or "" where the
+true class is not known. maps: files, from the index's folder. fingerprint: of the photo's bytes,
+the model, the methods and their settings; a row without one is unfinished."""
+
+SEPARATOR = " | "
+"""Between the map files of a row."""
+
+FORMULA = re.compile(r"'*[=+\-@\t\r]")
+"""Beginnings that a spreadsheet would run as a formula; an apostrophe before them prevents it."""
+
+Row = dict[str, str]
+
+
+class Index:
+    """The rows of an index.csv by file, kept on disk as they come.
+
+    A row is added with one write at the file's end; what a kill tore off there is dropped at
+    the next reading. CommandError when the file is not an index.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: dict[str, Row] = _read(path) if path.exists() else {}
+        self.save()
+
+    def add(self, row: Row) -> None:
+        """Add or replace the row of ``row["file"]``, on disk before this returns."""
+        full = {column: row.get(column, "") for column in COLUMNS}
+        self.rows[full["file"]] = full
+        with open(self.path, "ab", buffering=0) as file:
+            file.write(_lines([list(full.values())]))
+
+    def save(self) -> None:
+        """Write all rows in the order of their files; the old file stands until this is done."""
+        rows = sorted(self.rows.values(), key=lambda row: row["file"].split("/"))
+        new = self.path.with_name(f".{self.path.name}.new")
+        new.write_bytes(_lines([list(COLUMNS), *([row[c] for c in COLUMNS] for row in rows)]))
+        os.replace(new, self.path)
+
+
+def _lines(rows: list[list[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([_safe(cell) for cell in row] for row in rows)
+    return text.getvalue().encode("utf-8", "surrogateescape")  # names of files may be any bytes
+
+
+def _read(path: Path) -> dict[str, Row]:
+    text = path.read_bytes().decode("utf-8", "surrogateescape")
+    try:
+        records = list(csv.reader(io.StringIO(text, newline="")))
+    except csv.Error:  # no text at all
+        records = [[]]
+    if records and tuple(records[0]) != COLUMNS:
+        raise CommandError(
+            Sentence(
+                "command_other_index",
+                "{path} is not an index that this version writes; choose another --out, or "
+                "move that file away.",
+                path=str(path),
+            )
+        )
+    if not text.endswith("\n"):
+        records = records[:-1]
+    whole = [[_raw(cell) for cell in r] for r in records[1:] if len(r) == len(COLUMNS)]
+    return {cells[0]: dict(zip(COLUMNS, cells, strict=True)) for cells in whole}
+
+
+def _safe(cell: str) -> str:
+    return f"'{cell}" if FORMULA.match(cell) else cell
+
+
+def _raw(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
