@@ -97,9 +97,7 @@ def explain_photo(
             heats.append(event.heat)
         elif isinstance(event, Refused):
             answer["refused"][event.name] = str(event.reason or say(lang, "unexpected"))
-    pictures = [
-        (write_png(heat.overlay(), desk.folder, heat.method), heat.title) for heat in heats
-    ]
+    pictures = [(write_png(heat.overlay(), desk.folder, heat.method), heat.title) for heat in heats]
     return answer, pictures, handlers.write(desk, heats, "maps.npz", npz_bytes(heats))
 
 

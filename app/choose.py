@@ -33,21 +33,22 @@ class Chooser:
 def build(t: gr.I18n, models: list[tuple[str, str]], model: str) -> Chooser:
     """Lay the widgets out: photo, then examples and model, then classes."""
     with gr.Row(elem_classes="vs-choose", equal_height=False):
-        with gr.Column(scale=4, min_width=280):
+        with gr.Column(min_width=280):
             photo = PhotoInput(
                 label=t("photo"),
+                show_label=False,
                 image_mode=None,
                 sources=["upload", "webcam", "clipboard"],
                 webcam_options=gr.WebcamOptions(mirror=False),
                 buttons=["fullscreen"],
-                height=300,
+                height=290,
                 placeholder=t("photo_placeholder"),
                 alt_text=t("photo"),
                 elem_id="vs-photo",
             )
-            gr.HTML(t("privacy"), elem_classes="vs-privacy")
             photo_note = gr.HTML(elem_classes="vs-notes")
-        with gr.Column(scale=4, min_width=280):
+        with gr.Column(min_width=280):
+            gr.HTML(f"<p class='vs-caption'>{t('examples')}</p>")
             examples = example_photos.picker(t)
             model_box = gr.Dropdown(
                 models,
@@ -55,13 +56,12 @@ def build(t: gr.I18n, models: list[tuple[str, str]], model: str) -> Chooser:
                 label=t("model"),
                 info=t("model_info"),
                 allow_custom_value=True,
-                filterable=True,
                 elem_id="vs-model",
             )
             download = gr.Button(t("download_model"), visible=False, variant="primary")
             halt = gr.Button(t("download_halt"), visible=False, variant="stop")
             model_note = gr.HTML(elem_classes="vs-facts", elem_id="vs-model-note")
-        with gr.Column(scale=4, min_width=280):
+        with gr.Column(min_width=280):
             top = gr.Label(
                 label=t("top"), num_top_classes=TOP, show_heading=False, elem_id="vs-top"
             )

@@ -36,9 +36,7 @@ def options(heat: HeatMap, display: Display, together: Collection[HeatMap]) -> d
     }
 
 
-def scale_options(
-    heat: HeatMap, display: Display, together: Collection[HeatMap]
-) -> dict[str, Any]:
+def scale_options(heat: HeatMap, display: Display, together: Collection[HeatMap]) -> dict[str, Any]:
     """Colours and their range as `overlay` and the colour bar take them."""
     shared = display.extent == "shared"
     return {
@@ -48,9 +46,7 @@ def scale_options(
     }
 
 
-def scale_note(
-    heat: HeatMap, display: Display, together: Collection[HeatMap]
-) -> Sentence | None:
+def scale_note(heat: HeatMap, display: Display, together: Collection[HeatMap]) -> Sentence | None:
     """What a reader must know of the colour range, when it is not the plain one."""
     chosen = scale_options(heat, display, together)
     return make_scale(heat, chosen["limit"], chosen["scale"]).note

@@ -16,7 +16,7 @@ from PIL import Image, ImageOps
 from app.texts import language
 
 FOLDER = Path(__file__).with_name("examples")
-THUMBNAIL = (168, 120)
+THUMBNAIL = (144, 144)
 """Width and height of a thumbnail in pixels; shown at half to full size."""
 
 _JS = """
@@ -30,9 +30,7 @@ element.addEventListener('click', event => {
 @cache
 def entries() -> list[dict[str, Any]]:
     """The examples as `examples.json` lists them."""
-    found: list[dict[str, Any]] = json.loads(
-        (FOLDER / "examples.json").read_text(encoding="utf-8")
-    )
+    found: list[dict[str, Any]] = json.loads((FOLDER / "examples.json").read_text(encoding="utf-8"))
     return found
 
 
@@ -45,9 +43,7 @@ def path(index: object) -> Path:
 
 def picker(t: gr.I18n) -> gr.HTML:
     """The row of thumbnails; it triggers ``pick`` with the ``index`` of the one chosen."""
-    return gr.HTML(
-        html(None), js_on_load=_JS, label=t("examples"), show_label=True, elem_id="vs-examples"
-    )
+    return gr.HTML(html(None), js_on_load=_JS, label=t("examples"), elem_id="vs-examples")
 
 
 def html(lang: object) -> str:

@@ -12,8 +12,8 @@ from app.settings import Place
 from explainers.registry import Method
 from explainers.render.colours import SIGNED, UNSIGNED
 
-START = ("attention", "rollout", "saliency", "occlusion")
-"""The methods switched on at first: one or two for each question, all quick."""
+START = ("attention", "rollout", "saliency", "input_x_gradient")
+"""The methods switched on at first: four pictures that are there at once."""
 
 QUESTIONS = ("look", "counted", "without", "sees")
 
@@ -25,6 +25,7 @@ class Card:
     box: gr.Column
     image: gr.Image
     baseline: gr.Image | None
+    baseline_box: gr.Row | None
     text: gr.HTML
     save: gr.Button
 
@@ -56,7 +57,10 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
             with gr.Row(elem_classes="vs-tight"):
                 go = gr.Button(t("go"), variant="primary", elem_id="vs-go", min_width=100)
                 cancel = gr.Button(
-                    t("cancel"), variant="stop", interactive=False, elem_id="vs-cancel",
+                    t("cancel"),
+                    variant="stop",
+                    interactive=False,
+                    elem_id="vs-cancel",
                     min_width=100,
                 )
         with gr.Column(elem_classes="vs-main", min_width=300):
@@ -90,7 +94,7 @@ def _method_groups(t: gr.I18n, methods: Mapping[str, Method]) -> dict[str, gr.Ch
         names = [name for name, method in methods.items() if method.question == question]
         if names:
             groups[question] = gr.CheckboxGroup(
-                [(t(f"method.{name}"), name) for name in names],
+                [(t(f"tick.{name}"), name) for name in names],
                 value=[name for name in names if name in START],
                 label=t(f"question_{question}"),
                 elem_classes="vs-group",
@@ -111,19 +115,21 @@ def _card(t: gr.I18n, method: Method) -> Card:
             elem_classes="vs-map",
         )
         text = gr.HTML(elem_classes="vs-text")
-        baseline = None
+        baseline = baseline_box = None
         if settings.baseline_of(method):
-            baseline = gr.Image(
-                format="png",
-                interactive=False,
-                visible=False,
-                label=t("baseline"),
-                buttons=[],
-                height=120,
-                elem_classes="vs-baseline",
-            )
+            with gr.Row(visible=False, elem_classes="vs-nothing") as baseline_box:
+                baseline = gr.Image(
+                    format="png",
+                    interactive=False,
+                    show_label=False,
+                    container=False,
+                    buttons=[],
+                    height=56,
+                    elem_classes="vs-baseline",
+                )
+                gr.HTML(t("baseline"), elem_classes="vs-text")
         save = gr.Button(t("save_one"), size="sm", interactive=False)
-    return Card(box, image, baseline, text, save)
+    return Card(box, image, baseline, baseline_box, text, save)
 
 
 def _display(t: gr.I18n) -> list[gr.components.Component]:

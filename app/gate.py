@@ -13,7 +13,7 @@ MAX_BODY = 2_000_000
 """Bytes of a request that is not an upload; uploads have Gradio's own limit."""
 
 
-class BodyTooLarge(Exception):
+class BodyTooLargeError(Exception):
     """A chunked body grew past the limit while it was being read."""
 
 
@@ -55,7 +55,7 @@ class Gate:
             message = await receive()
             received += len(message.get("body", b""))
             if received > self.max_body:
-                raise BodyTooLarge
+                raise BodyTooLargeError
             return message
 
         async def note(message: Message) -> None:
@@ -65,7 +65,7 @@ class Gate:
 
         try:
             await self.app(scope, count, note)
-        except BodyTooLarge:
+        except BodyTooLargeError:
             if not started:
                 await _refuse(send, 413)
 

@@ -55,9 +55,7 @@ def choose_rank(scene: Scene, ranks: list[int], rank: object) -> Scene:
     return choose_target(scene, ranks[rank])
 
 
-def use_model(
-    studio: Studio, desk: Desk, name: str, download: bool
-) -> Iterator[Job | VisionModel]:
+def use_model(studio: Studio, desk: Desk, name: str, download: bool) -> Iterator[Job | VisionModel]:
     """Load a model for a visitor: its job every tick, at last the model itself.
 
     Ends without a model when the visitor has turned to another one meanwhile; raises ModelError
@@ -127,4 +125,3 @@ def write(desk: Desk, heats: list[HeatMap], ending: str, contents: bytes) -> str
 def nothing_to_save() -> Sentence:
     """Said when a download is asked for and there is no map."""
     return Sentence("nothing_to_save", "There is no map to save; choose a photo and a method.")
-

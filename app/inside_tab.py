@@ -47,7 +47,7 @@ class InsideTab:
 def build(t: gr.I18n) -> InsideTab:
     """Lay the tab out: three views side by side, on a phone one below the other."""
     gr.HTML(t("inside_intro"), elem_classes="vs-intro")
-    with gr.Row(elem_classes="vs-cards", equal_height=False):
+    with gr.Row(elem_classes=["vs-cards", "vs-inside"], equal_height=False):
         with gr.Column(elem_classes="vs-card", min_width=280):
             gr.HTML(t("filters_title"), elem_classes="vs-heading")
             filters, filters_text = _view("vs-filters")
@@ -113,7 +113,9 @@ def _positions(lang: str, vit: VisionModel) -> list[Any]:
     except ValueError as error:
         return _none(lang, error)
     rows, columns = similarity.grid
-    return _shown(position_sheet(similarity), say(lang, "positions_text", rows=rows, columns=columns))
+    return _shown(
+        position_sheet(similarity), say(lang, "positions_text", rows=rows, columns=columns)
+    )
 
 
 def _shown(picture: Image.Image, text: str) -> list[Any]:

@@ -47,9 +47,7 @@ class Loader:
     def __call__(self, name: str, report: Report, download: bool) -> VisionModel:
         given = self._given.get(name)
         if given is not None:
-            return load_model(
-                given.source, arch=given.arch, labels=given.labels, progress=report
-            )
+            return load_model(given.source, arch=given.arch, labels=given.labels, progress=report)
         if is_path(name):
             raise ModelError(
                 Sentence(

@@ -14,7 +14,7 @@ from app.gate import Gate
 from app.loader import Given, Loader, resolve
 from app.studio import Studio
 from app.texts import LANGUAGES, browser_texts
-from app.theme import STYLES, theme
+from app.theme import STYLES, head, theme
 from app.wiring import Wiring
 from explainers import methods
 from explainers.models.catalogue import CATALOGUE
@@ -50,6 +50,7 @@ class Page:
             "i18n": self.texts,
             "theme": theme(),
             "css_paths": STYLES,
+            "head": head(),
             "js": _LANGUAGE.replace("FIXED", json.dumps(self._lang)),
             "max_file_size": "64mb",
             "show_error": False,
@@ -67,31 +68,34 @@ class Page:
             title=TITLE, delete_cache=(600, 3000), analytics_enabled=False, fill_width=True
         ) as demo:
             with gr.Row(elem_classes="vs-head", equal_height=True):
-                gr.HTML(f"<h1>{TITLE}</h1><p>{t('tagline')}</p>", elem_classes="vs-brand")
-                lang = gr.Dropdown(
-                    [(name, code) for code, name in LANGUAGES.items()],
-                    value=self._lang or "en",
-                    label="Language / 语言",
-                    filterable=False,
-                    min_width=130,
-                    scale=0,
-                    elem_id="vs-lang",
-                )
+                with gr.Column(elem_classes="vs-brand", min_width=280):
+                    gr.HTML(f"<h1>{TITLE}</h1>")
+                    gr.HTML(t("tagline"), elem_classes="vs-tagline")
+                    gr.HTML(t("privacy"), elem_classes="vs-privacy")
+                with gr.Column(elem_classes="vs-language", scale=0, min_width=176):
+                    lang = gr.Dropdown(
+                        [(name, code) for code, name in LANGUAGES.items()],
+                        value=self._lang or "en",
+                        label="Language / 语言",
+                        filterable=False,
+                        elem_id="vs-lang",
+                    )
             chooser = choose.build(t, self._menu(model), model)
             with gr.Tabs(elem_id="vs-tabs"):
-                with gr.Tab(t("tab_explain"), id="explain"):
+                places = {}
+                with gr.Tab(t("tab_explain"), id="explain") as places["explain"]:
                     tab = explain_tab.build(t, table)
-                with gr.Tab(t("tab_attention"), id="attention"):
+                with gr.Tab(t("tab_attention"), id="attention") as places["attention"]:
                     coming_tabs.build(t, "attention")
-                with gr.Tab(t("tab_inside"), id="inside") as place:
+                with gr.Tab(t("tab_inside"), id="inside") as places["inside"]:
                     inside = inside_tab.build(t)
-                with gr.Tab(t("tab_anatomy"), id="anatomy"):
+                with gr.Tab(t("tab_anatomy"), id="anatomy") as places["anatomy"]:
                     coming_tabs.build(t, "anatomy")
-                with gr.Tab(t("tab_compare"), id="compare"):
+                with gr.Tab(t("tab_compare"), id="compare") as places["compare"]:
                     coming_tabs.build(t, "compare")
             file = gr.DownloadButton(visible="hidden")
             wiring = Wiring(self.studio, t, lang, chooser, tab, inside, file)
-            wiring.connect(demo, place)
+            wiring.connect(demo, places)
             lang.change(None, lang, None, js=_SWITCH, api_visibility="private")
             if self._lang is None:
                 demo.load(None, None, lang, js=_CURRENT, api_visibility="private")

@@ -70,7 +70,10 @@ class Showing:
     def updates(self, event: Event) -> Updates:
         """What one event changes on the page."""
         if isinstance(event, Opened):
-            return {self.chooser.photo_note: self._photo_note(event.photo), **self._ratio(event.photo)}
+            return {
+                self.chooser.photo_note: self._photo_note(event.photo),
+                **self._ratio(event.photo),
+            }
         if isinstance(event, Working):
             return self._working(event)
         if isinstance(event, Answered):
@@ -108,7 +111,9 @@ class Showing:
             updates[self.tab.cards[name].text] = cards.working(lang, event.share)
             done = len(self.request.methods) - len(self.waiting)
             what = of_method(lang, methods()[name], "title")
-            text = say(lang, "status_method", method=what, step=done + 1, of=len(self.request.methods))
+            text = say(
+                lang, "status_method", method=what, step=done + 1, of=len(self.request.methods)
+            )
             share = (done + event.share) / len(self.request.methods)
         else:
             text, share = say(lang, f"status_{name}"), event.share
@@ -172,11 +177,9 @@ class Showing:
         setting = settings.baseline_of(methods()[name])
         if card.baseline is not None and setting is not None and self.trace is not None:
             nothing = Image.fromarray(baseline_image(self.trace, heat.parameters[setting]))
-            updates[card.baseline] = gr.update(
-                value=write_png(nothing, self.desk.folder, "baseline"),
-                visible=True,
-                alt_text=say(lang, "baseline"),
-            )
+            path = write_png(nothing, self.desk.folder, "baseline")
+            updates[card.baseline] = gr.update(value=path, alt_text=say(lang, "baseline"))
+            updates[card.baseline_box] = gr.update(visible=True)
         return updates
 
     def _refused(self, event: Refused) -> Updates:
@@ -210,8 +213,8 @@ class Showing:
             card.text: text,
             card.save: gr.update(interactive=False),
         }
-        if card.baseline is not None:
-            updates[card.baseline] = gr.update(value=None, visible=False)
+        if card.baseline_box is not None:
+            updates[card.baseline_box] = gr.update(visible=False)
         return updates
 
     def _photo_note(self, photo: Photo) -> str:

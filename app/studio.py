@@ -26,11 +26,11 @@ WORKERS = 2
 """Models run at once; each run already uses all cores for its matrix products."""
 
 
-class Outdated(Exception):
+class Outdated(Exception):  # noqa: N818 - not an error
     """A later request of the same visitor has taken over."""
 
 
-class Stopped(Exception):
+class Stopped(Exception):  # noqa: N818 - a wish, not an error
     """The visitor pressed Cancel."""
 
 
@@ -124,9 +124,7 @@ class Studio:
                 heats.append(self.store.get(desk.owner, key))
         return None if any(heat is None for heat in heats) else heats
 
-    def _made(
-        self, desk: Desk, turn: int, key: Hashable, make: Any, size: Any
-    ) -> Iterator[Job]:
+    def _made(self, desk: Desk, turn: int, key: Hashable, make: Any, size: Any) -> Iterator[Job]:
         """The remembered result, or what a job of the visitor makes; one job at a time each."""
         value = self.store.get(desk.owner, key)
         if value is not None:
@@ -139,7 +137,11 @@ class Studio:
             return made
 
         previous = desk.job
-        if previous is not None and not previous.ended and (previous.key != key or previous.stopped):
+        if (
+            previous is not None
+            and not previous.ended
+            and (previous.key != key or previous.stopped)
+        ):
             previous.stop()
             yield from follow(desk, turn, previous)
         job = desk.start(turn, key, lambda: self.workers.begin(key, work))
@@ -172,9 +174,7 @@ def map_key(
     """The key of a map; methods that ignore the class have one map for all classes."""
     if not methods()[method].class_specific:
         target = against = None
-    return MapKey(
-        model, photo.sha256, method, target, against, tuple(sorted(parameters.items()))
-    )
+    return MapKey(model, photo.sha256, method, target, against, tuple(sorted(parameters.items())))
 
 
 def aim(trace: Trace, scene: Scene) -> tuple[int | None, int | None]:

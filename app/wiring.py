@@ -66,15 +66,16 @@ class Wiring:
         ]
         for card in tab.cards.values():
             self.shown += [card.box, card.image, card.text, card.save]
-            self.shown += [card.baseline] if card.baseline else []
+            self.shown += [card.baseline, card.baseline_box] if card.baseline else []
 
-    def connect(self, demo: gr.Blocks, inside: gr.Tab) -> None:
-        """Attach everything."""
+    def connect(self, demo: gr.Blocks, places: dict[str, gr.Tab]) -> None:
+        """Attach everything; ``places``: the tabs by name."""
         self._explaining()
         self._choosing()
         self._models(demo)
         self._saving()
-        self._inside(inside)
+        self._inside(places["inside"])
+        self._tab_names(places)
         demo.unload(self._leave)
 
     def request(self, values: tuple[Any, ...]) -> Request:
@@ -224,7 +225,10 @@ class Wiring:
 
         @guard
         def fetched(lang: str, request: gr.Request, scene: Scene, name: Any) -> Iterator[Updates]:
-            yield {chooser.download: gr.update(visible=False), chooser.halt: gr.update(visible=True)}
+            yield {
+                chooser.download: gr.update(visible=False),
+                chooser.halt: gr.update(visible=True),
+            }
             yield from load(lang, request, scene, str(name), True)
 
         @guard
@@ -238,9 +242,7 @@ class Wiring:
             }
 
         inputs = [lang, self.scene, chooser.model]
-        common: dict[str, Any] = {
-            "concurrency_limit": 32, "trigger_mode": "multiple", **QUIET
-        }
+        common: dict[str, Any] = {"concurrency_limit": 32, "trigger_mode": "multiple", **QUIET}
         gr.on([demo.load, lang.change, chooser.model.input], chosen, inputs, outputs, **common)
         chooser.download.click(fetched, inputs, outputs, **common)
         chooser.halt.click(halted, lang, outputs, queue=False, **QUIET)
@@ -304,6 +306,14 @@ class Wiring:
             trigger_mode="always_last",
             **common,
         )
+
+    def _tab_names(self, places: dict[str, gr.Tab]) -> None:
+        """The names of tabs not yet opened do not follow the language by themselves."""
+
+        def rename(lang: str) -> list[Any]:
+            return [gr.update(label=say(lang, f"tab_{name}")) for name in places]
+
+        self.lang.change(rename, self.lang, list(places.values()), **QUIET)
 
     def _leave(self, request: gr.Request) -> None:
         self.studio.desks.leave(request.session_hash or "")

@@ -19,6 +19,12 @@ from explainers.sentence import Sentence
 LANGUAGES = {"en": "English", "zh": "中文"}
 """Language code → its own name, as the switch shows it."""
 
+PATCHES = 196
+"""Patches of the usual photo, for judging what a method costs."""
+
+QUICK = 20
+"""Forward passes beyond which a method is called slow."""
+
 
 @cache
 def texts(lang: str) -> dict[str, Any]:
@@ -42,17 +48,21 @@ def say(lang: str, key: str, **values: object) -> str:
 def tell(lang: str, sentence: str) -> str:
     """A sentence of the library in ``lang``; plain strings stay as they are.
 
-    Values that are sentences themselves (a region of the photo) are translated too.
+    Values that are sentences themselves (a region of the photo) are translated too. A path is
+    told by its last part only.
     """
     if not isinstance(sentence, Sentence):
-        return str(sentence)
-    template = texts(language(lang)).get("sentences", {}).get(sentence.key)
-    if template is None:
         return str(sentence)
     values = {
         name: tell(lang, value) if isinstance(value, str) else value
         for name, value in sentence.values.items()
     }
+    place = str(values.get("path", ""))
+    if place:  # which file it is, not where this machine keeps it
+        values["path"] = Path(place).name
+    template = texts(language(lang)).get("sentences", {}).get(sentence.key)
+    if template is None:
+        return sentence.replace(place, str(values["path"])) if place else str(sentence)
     return str(template.format(**values))
 
 
@@ -71,14 +81,17 @@ def of_parameter(lang: str, method: Method, parameter: Parameter) -> str:
 def browser_texts(methods: dict[str, Method]) -> gr.I18n:
     """The texts that Gradio translates in the browser: labels, choices and headings.
 
-    Besides the page's own texts: ``method.NAME`` for a title and ``parameter.NAME.PARAMETER``
-    for a parameter's meaning.
+    Besides the page's own texts: ``method.NAME`` for a title, ``tick.NAME`` for the title with
+    a warning where the method takes long, ``parameter.NAME.PARAMETER`` for a meaning.
     """
     tables = {}
     for lang in LANGUAGES:
         table = dict(texts(lang)["page"])
         for method in methods.values():
-            table[f"method.{method.name}"] = of_method(lang, method, "title")
+            title = of_method(lang, method, "title")
+            table[f"method.{method.name}"] = title
+            slow = method.cost(method.defaults, PATCHES) > QUICK
+            table[f"tick.{method.name}"] = f"{title} · {table['slow']}" if slow else title
             for parameter in method.parameters:
                 key = f"parameter.{method.name}.{parameter.name}"
                 table[key] = of_parameter(lang, method, parameter)

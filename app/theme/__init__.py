@@ -8,6 +8,13 @@ import gradio as gr
 
 STYLES = Path(__file__).with_name("page.css")
 
+FRAME = Path(__file__).with_name("frame.css")
+
+
+def head() -> str:
+    """What goes into the page's head: the style of the outermost frame."""
+    return f"<style>{FRAME.read_text(encoding='utf-8')}</style>"
+
 
 def theme() -> gr.themes.Base:
     """Gradio's base theme in quiet greys with one accent; no font is fetched from anywhere."""
@@ -28,9 +35,12 @@ def theme() -> gr.themes.Base:
         block_border_color="*neutral_200",
         block_border_color_dark="*neutral_800",
         block_shadow="none",
-        block_label_background_fill="transparent",
-        block_label_background_fill_dark="transparent",
-        block_label_border_width="0px",
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_400",
+        block_info_text_color="*neutral_600",
+        block_info_text_color_dark="*neutral_400",
+        block_title_text_color="*neutral_800",
+        block_title_text_color_dark="*neutral_200",
         block_title_text_weight="600",
         button_primary_background_fill="*primary_700",
         button_primary_background_fill_hover="*primary_800",
