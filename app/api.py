@@ -79,7 +79,7 @@ def explain_photo(
         raise ValueError(handlers.nothing_to_save())
     chosen = [find_method(name.strip()).name for name in names.split(",") if name.strip()]
     vit = next(
-        (step for step in handlers.use_model(studio, desk, model, False) if not _runs(step)), None
+        (step for step in handlers.wait_for_model(studio, desk, model) if not _runs(step)), None
     )
     scene = handlers.take_photo(studio, desk, Scene(model=model), photo)
     if isinstance(vit, VisionModel):

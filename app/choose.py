@@ -42,8 +42,8 @@ def build(t: gr.I18n, models: list[tuple[str, str]], model: str) -> Chooser:
                 webcam_options=gr.WebcamOptions(mirror=False),
                 buttons=["fullscreen"],
                 height=290,
-                placeholder=t("photo_placeholder"),
-                alt_text=t("photo"),
+                placeholder=t("photo_placeholder"),  # type: ignore[arg-type]
+                alt_text=t("photo"),  # type: ignore[arg-type]
                 elem_id="vs-photo",
             )
             photo_note = gr.HTML(elem_classes="vs-notes")

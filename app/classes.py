@@ -16,10 +16,8 @@ MOST = 3000
 def menu(trace: Trace) -> list[tuple[str, int]]:
     """(name, index) of the classes one can choose from, by name: all, or the likeliest 3,000."""
     vit = trace.model
-    if vit.classes <= MOST:
-        indices: Sequence[int] = range(vit.classes)
-    else:
-        assert trace.probabilities is not None
+    indices: Sequence[int] = range(vit.classes)
+    if trace.probabilities is not None and vit.classes > MOST:
         indices = trace.probabilities[0].topk(MOST).indices.tolist()
     names = _told_apart([vit.label(index) for index in indices], indices)
     return sorted(zip(names, indices, strict=True), key=lambda pair: pair[0].casefold())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import gradio as gr
 
@@ -39,9 +40,9 @@ class ExplainTab:
     cancel: gr.Button
     status: gr.HTML
     cards: dict[str, Card]
-    display: list[gr.components.Component]
+    display: list[Any]
     """In the order of `Display`'s fields: opacity, unsigned, signed, style, range, smooth."""
-    controls: dict[Place, gr.components.Component]
+    controls: dict[Place, Any]
     setting_boxes: dict[str, gr.Group]
     save_all: gr.Button
     hint: gr.HTML
@@ -132,7 +133,7 @@ def _card(t: gr.I18n, method: Method) -> Card:
     return Card(box, image, baseline, baseline_box, text, save)
 
 
-def _display(t: gr.I18n) -> list[gr.components.Component]:
+def _display(t: gr.I18n) -> list[Any]:
     with gr.Accordion(t("display"), open=True):
         opacity = gr.Slider(0, 1, value=0.55, step=0.05, label=t("opacity"))
         style = gr.Radio(
@@ -153,8 +154,8 @@ def _display(t: gr.I18n) -> list[gr.components.Component]:
 
 def _settings(
     t: gr.I18n, methods: Mapping[str, Method]
-) -> tuple[dict[Place, gr.components.Component], dict[str, gr.Group]]:
-    controls: dict[Place, gr.components.Component] = {}
+) -> tuple[dict[Place, Any], dict[str, gr.Group]]:
+    controls: dict[Place, Any] = {}
     boxes = {}
     with gr.Accordion(t("settings"), open=False):
         for name, method in methods.items():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from app.desks import Desk
 from app.errors import known_sentence, logger
 from app.scene import Request
-from app.studio import Outdated, Stopped, Studio, aim
-from app.work import Job
+from app.studio import Made, Making, Outdated, Stopped, Studio, aim
 from explainers import Cancelled, HeatMap, Photo, VisionModel
 from explainers.sentence import Sentence
 from explainers.trace import Trace
@@ -125,11 +124,12 @@ def explaining(studio: Studio, desk: Desk, request: Request) -> Iterator[Event]:
         return
 
 
-def _working(what: str, making: Iterator[Job]) -> Iterator[Event]:
+def _working(what: str, making: Making[Made]) -> Generator[Event, None, Made]:
     """Follow a step of the studio, telling how far it is; returns what the step returns."""
     while True:
         try:
             job = next(making)
         except StopIteration as end:
-            return end.value
+            made: Made = end.value
+            return made
         yield Working(what, job.share, waiting=not job.started.is_set())

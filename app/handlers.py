@@ -12,8 +12,8 @@ from app import classes
 from app.desks import Desk
 from app.explaining import Mapped, explaining
 from app.files import adopt, browser_can_show, write_png
-from app.scene import Request, Scene
-from app.studio import Studio
+from app.scene import Request, Scene, with_model
+from app.studio import TICK, Studio
 from app.texts import say, tell
 from app.work import Job
 from explainers import HeatMap, VisionModel, load_photo
@@ -42,17 +42,23 @@ def take_photo(studio: Studio, desk: Desk, scene: Scene, path: str | Path) -> Sc
     return replace(scene, photo=str(file), target=None, against=None)
 
 
-def choose_target(scene: Scene, target: int | None) -> Scene:
+def choose_target(scene: Scene, model: str, target: int | None) -> Scene:
     """The scene with another class; without one, the most likely class is explained."""
+    scene = with_model(scene, model)
     against = None if scene.against == target else scene.against
     return replace(scene, target=target, against=against)
 
 
-def choose_rank(scene: Scene, ranks: list[int], rank: object) -> Scene:
+def choose_rank(scene: Scene, model: str, ranks: list[int], rank: object) -> Scene:
     """The scene with the class clicked in the list of the most likely ones."""
     if not isinstance(rank, int) or not 0 <= rank < len(ranks):
         return scene
-    return choose_target(scene, ranks[rank])
+    return choose_target(scene, model, ranks[rank])
+
+
+def choose_contrast(scene: Scene, model: str, against: int | None) -> Scene:
+    """The scene with another class to hold the explained one against, or none."""
+    return replace(with_model(scene, model), against=against)
 
 
 def use_model(studio: Studio, desk: Desk, name: str, download: bool) -> Iterator[Job | VisionModel]:
@@ -61,14 +67,24 @@ def use_model(studio: Studio, desk: Desk, name: str, download: bool) -> Iterator
     Ends without a model when the visitor has turned to another one meanwhile; raises ModelError
     where there is none to be had, with the key "model_not_here" if a download would help.
     """
-    model = studio.models.ready(name)
     desk.model_turn += 1
     turn = desk.model_turn
+    for step in wait_for_model(studio, desk, name, download):
+        if desk.model_turn != turn:
+            return
+        yield step
+
+
+def wait_for_model(
+    studio: Studio, desk: Desk, name: str, download: bool = False
+) -> Iterator[Job | VisionModel]:
+    """The job that loads a model, every tick, and at last the model; ends if the visitor left."""
+    model = studio.models.ready(name)
     if model is None:
         job = studio.models.begin(name, download)
         try:
-            while not job.wait(0.1):
-                if desk.model_turn != turn or desk.closed:
+            while not job.wait(TICK):
+                if desk.closed:
                     return
                 yield job
         finally:
@@ -86,13 +102,6 @@ def maps_of(studio: Studio, desk: Desk, request: Request) -> list[HeatMap]:
     if remembered is not None:
         return remembered
     return [e.heat for e in explaining(studio, desk, request) if isinstance(e, Mapped)]
-
-
-def with_model(scene: Scene, name: str) -> Scene:
-    """The scene with another model; the class is again its most likely one."""
-    if scene.model == name:
-        return scene
-    return replace(scene, model=name, target=None, against=None)
 
 
 def model_facts(lang: str, vit: VisionModel) -> str:

@@ -12,7 +12,6 @@ from PIL import Image
 from app.errors import explain_error
 from app.texts import say
 from explainers.models.vision_model import VisionModel
-from explainers.render.charts import filter_sheet, position_sheet
 from explainers.views.filters import principal, raw
 from explainers.views.positions import position_similarity
 
@@ -80,20 +79,28 @@ def show(lang: str, vit: VisionModel, count: int) -> list[Any]:
     return [*_filters(lang, vit), *components(lang, vit, count), *_positions(lang, vit)]
 
 
+def loading(lang: str) -> list[Any]:
+    """Updates for `InsideTab.outputs` while the model is still being loaded."""
+    state = f"<p class='vs-state'>{escape(say(lang, 'status_loading'))}</p>"
+    return [gr.skip(), state] * 3
+
+
 def components(lang: str, vit: VisionModel, count: int) -> list[Any]:
     """Updates for the principal components alone, when their number changes."""
     try:
         grid = principal(vit, int(count))
     except ValueError as error:
         return _none(lang, error)
-    assert grid.variance is not None
+    explained = 0.0 if grid.variance is None else float(grid.variance.sum())
     text = say(
         lang,
         "components_text",
         count=len(grid.filters),
         total=grid.total,
-        percent=f"{100 * float(grid.variance.sum()):.0f}",
+        percent=f"{100 * explained:.0f}",
     )
+    from explainers.render.charts import filter_sheet  # matplotlib is slow to import
+
     return _shown(filter_sheet(grid), text)
 
 
@@ -102,6 +109,8 @@ def _filters(lang: str, vit: VisionModel) -> list[Any]:
         grid = raw(vit)
     except ValueError as error:
         return _none(lang, error)
+    from explainers.render.charts import filter_sheet
+
     _, height, width, _ = grid.filters.shape
     text = say(lang, "filters_text", count=grid.total, height=height, width=width)
     return _shown(filter_sheet(grid), text)
@@ -112,6 +121,8 @@ def _positions(lang: str, vit: VisionModel) -> list[Any]:
         similarity = position_similarity(vit)
     except ValueError as error:
         return _none(lang, error)
+    from explainers.render.charts import position_sheet
+
     rows, columns = similarity.grid
     return _shown(
         position_sheet(similarity), say(lang, "positions_text", rows=rows, columns=columns)

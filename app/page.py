@@ -15,7 +15,8 @@ from app.loader import Given, Loader, resolve
 from app.studio import Studio
 from app.texts import LANGUAGES, browser_texts
 from app.theme import STYLES, head, theme
-from app.wiring import Wiring
+from app.widgets import Widgets
+from app.wiring import connect
 from explainers import methods
 from explainers.models.catalogue import CATALOGUE
 
@@ -94,8 +95,8 @@ class Page:
                 with gr.Tab(t("tab_compare"), id="compare") as places["compare"]:
                     coming_tabs.build(t, "compare")
             file = gr.DownloadButton(visible="hidden")
-            wiring = Wiring(self.studio, t, lang, chooser, tab, inside, file)
-            wiring.connect(demo, places)
+            widgets = Widgets(self.studio, t, lang, chooser, tab, inside, file)
+            connect(widgets, demo, places)
             lang.change(None, lang, None, js=_SWITCH, api_visibility="private")
             if self._lang is None:
                 demo.load(None, None, lang, js=_CURRENT, api_visibility="private")

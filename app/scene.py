@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from explainers.render.colours import SIGNED, UNSIGNED
@@ -11,13 +11,21 @@ from explainers.render.colours import SIGNED, UNSIGNED
 
 @dataclass(frozen=True)
 class Scene:
-    """photo: a file in the visitor's folder. target: a class, None for the most likely one.
-    against: the class it is compared with ("and not"), None for no contrast."""
+    """photo: a file in the visitor's folder. model: its name; the classes are its classes.
+    target: a class, None for the most likely one. against: the class it is compared with
+    ("and not"), None for no contrast."""
 
     photo: str | None = None
     model: str = "embedded"
     target: int | None = None
     against: int | None = None
+
+
+def with_model(scene: Scene, name: str) -> Scene:
+    """The scene with another model; classes chosen for the one before mean nothing to it."""
+    if scene.model == name:
+        return scene
+    return replace(scene, model=name, target=None, against=None)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from app.choose import TOP, Chooser
 from app.desks import Desk
 from app.errors import explain_error
 from app.explain_tab import ExplainTab
-from app.explaining import Answered, Ended, Event, Mapped, Opened, Pending, Refused, Working
+from app.explaining import Answered, Ended, Event, Mapped, Opened, Refused, Working
 from app.files import write_png
 from app.scene import Request
 from app.texts import of_method, say, tell
@@ -84,7 +84,6 @@ class Showing:
             return self._refused(event)
         if isinstance(event, Ended):
             return self._ended(event)
-        assert isinstance(event, Pending)
         return {}
 
     def failed(self, error: Exception) -> Updates:

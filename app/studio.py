@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from app.desks import Desk, Desks
 from app.files import new_folder
 from app.models import Loader, ModelPool
 from app.scene import Request, Scene
 from app.store import Store
-from app.work import Job, Workers
+from app.work import Job, Report, Workers
 from explainers import Photo, PhotoError, explain, load_photo, methods
 from explainers.heatmap import HeatMap
 from explainers.models.vision_model import VisionModel
@@ -24,6 +24,10 @@ TICK = 0.1
 
 WORKERS = 2
 """Models run at once; each run already uses all cores for its matrix products."""
+
+Made = TypeVar("Made")
+Making = Generator[Job, None, Made]
+"""A step of a request: yields its job every tick while it runs, then returns the result."""
 
 
 class Outdated(Exception):  # noqa: N818 - not an error
@@ -48,9 +52,7 @@ class Studio:
         self.store = Store()
         self.desks = Desks(new_folder, self.store.drop)
 
-    # -- one step of a request: each yields its job while it runs, then returns the result ----
-
-    def model(self, desk: Desk, turn: int, name: str) -> Iterator[Job]:
+    def model(self, desk: Desk, turn: int, name: str) -> Making[VisionModel]:
         """The model, loaded if need be; it goes on loading if somebody else waits for it too."""
         model = self.models.ready(name)
         if model is None:
@@ -78,7 +80,9 @@ class Studio:
             self.store.put(desk.owner, ("photo", path), photo, photo.pixels.nbytes)
         return photo
 
-    def trace(self, desk: Desk, turn: int, vit: VisionModel, name: str, photo: Photo) -> Any:
+    def trace(
+        self, desk: Desk, turn: int, vit: VisionModel, name: str, photo: Photo
+    ) -> Making[Trace]:
         """One forward pass over the photo."""
         key = ("trace", name, photo.sha256)
         return self._made(desk, turn, key, lambda report: vit.trace(photo), trace_bytes)
@@ -93,15 +97,16 @@ class Studio:
         target: int | None,
         against: int | None,
         parameters: Mapping[str, Any],
-    ) -> Any:
+    ) -> Making[HeatMap]:
         """One method's map. Methods that ignore the class are made once for all classes."""
         key = map_key(model, trace.photo, method, target, against, parameters)
         target, against = key.target, key.against
 
-        def make(report: Any) -> HeatMap:
-            return explain(
+        def make(report: Report) -> HeatMap:
+            heat = explain(
                 method, trace, target=target, against=against, progress=report, **parameters
             )
+            return heat[0] if isinstance(heat, list) else heat
 
         return self._made(desk, turn, key, make, lambda heat: heat.values.nbytes + 10_000)
 
@@ -116,21 +121,30 @@ class Studio:
         if trace is None:
             return None
         target, against = aim(trace, scene)
-        heats = []
-        for name in request.methods:
-            if vit.supports(name):
-                parameters = request.parameters.get(name, {})
-                key = map_key(scene.model, photo, name, target, against, parameters)
-                heats.append(self.store.get(desk.owner, key))
-        return None if any(heat is None for heat in heats) else heats
+        heats: list[HeatMap] = []
+        for name in filter(vit.supports, request.methods):
+            parameters = request.parameters.get(name, {})
+            key = map_key(scene.model, photo, name, target, against, parameters)
+            heat = self.store.get(desk.owner, key)
+            if heat is None:
+                return None
+            heats.append(heat)
+        return heats
 
-    def _made(self, desk: Desk, turn: int, key: Hashable, make: Any, size: Any) -> Iterator[Job]:
+    def _made(
+        self,
+        desk: Desk,
+        turn: int,
+        key: Hashable,
+        make: Callable[[Report], Made],
+        size: Callable[[Made], int],
+    ) -> Making[Made]:
         """The remembered result, or what a job of the visitor makes; one job at a time each."""
-        value = self.store.get(desk.owner, key)
+        value: Made | None = self.store.get(desk.owner, key)
         if value is not None:
             return value
 
-        def work(report: Any) -> Any:
+        def work(report: Report) -> Made:
             made = make(report)
             if not desk.closed:
                 self.store.put(desk.owner, key, made, size(made))
@@ -148,7 +162,8 @@ class Studio:
         if job is None:
             raise Outdated
         yield from follow(desk, turn, job)
-        return job.result()
+        made: Made = job.result()
+        return made
 
 
 @dataclass(frozen=True)

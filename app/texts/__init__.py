@@ -7,6 +7,7 @@ English in the library itself. The other files hold both, found by key and by me
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ def of_parameter(lang: str, method: Method, parameter: Parameter) -> str:
     return table.get("parameters", {}).get(parameter.name) or parameter.meaning
 
 
-def browser_texts(methods: dict[str, Method]) -> gr.I18n:
+def browser_texts(methods: Mapping[str, Method]) -> gr.I18n:
     """The texts that Gradio translates in the browser: labels, choices and headings.
 
     Besides the page's own texts: ``method.NAME`` for a title, ``tick.NAME`` for the title with

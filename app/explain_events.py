@@ -1,0 +1,62 @@
+"""Events of the Explain tab: whatever decides what it shows leads to one handler."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from app.errors import guard
+from app.explaining import explaining
+from app.showing import Showing, Updates
+from app.widgets import AT_ONCE, QUIET, Widgets
+
+SETTLE = 0.15
+"""Seconds a moving slider is given before the maps follow it."""
+
+
+def connect(page: Widgets) -> None:
+    """Make the maps follow photo, model, class, methods, settings, display and language."""
+    tab = page.tab
+
+    @guard
+    def run(lang: str, request: gr.Request, *values: Any) -> Iterator[Updates]:
+        desk = page.desk(request)
+        asked = page.request(values)
+        showing = Showing(lang, asked, desk, page.chooser, tab, page.ranks)
+        yield showing.begin()
+        try:
+            for event in explaining(page.studio, desk, asked):
+                updates = showing.updates(event)
+                if updates:
+                    yield updates
+        except Exception as error:
+            yield showing.failed(error)
+
+    changed: list[Any] = [
+        page.scene.change,
+        page.model.change,
+        page.nudge.change,
+        tab.go.click,
+        page.lang.change,
+    ]
+    changed += [group.input for group in tab.groups.values()]
+    for widget in (*tab.display, *tab.controls.values()):
+        if isinstance(widget, gr.Slider):
+            widget.input(_settle, page.nudge, page.nudge, trigger_mode="always_last", **QUIET)
+        else:
+            changed.append(widget.input)
+    gr.on(changed, run, page.asked, page.shown, **AT_ONCE)
+
+    def cancel(request: gr.Request) -> None:
+        page.desk(request).stop()
+
+    tab.cancel.click(cancel, None, None, queue=False, **QUIET)
+
+
+def _settle(count: int) -> int:
+    """A slider is moving: wait a moment, so that its last place is drawn rather than all."""
+    time.sleep(SETTLE)
+    return count + 1

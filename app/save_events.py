@@ -1,0 +1,50 @@
+"""Events of the download buttons: a file is made, then handed to the browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from app import drawing, handlers
+from app.errors import guard
+from app.widgets import QUIET, Widgets
+from explainers.render.export import png_bytes
+from explainers.render.npz import npz_bytes
+
+_HAND_OVER = """(file) => {
+  if (!file) return;
+  const link = document.createElement('a');
+  link.href = file.url; link.download = file.orig_name || '';
+  document.body.append(link); link.click(); link.remove();
+}"""
+
+
+def connect(page: Widgets) -> None:
+    """Each map as a PNG of the photo's own size, all maps as one NPZ."""
+
+    @guard
+    def save_all(lang: str, request: gr.Request, *values: Any) -> str:
+        desk = page.desk(request)
+        heats = handlers.maps_of(page.studio, desk, page.request(values))
+        return handlers.write(desk, heats, "maps.npz", npz_bytes(heats))
+
+    def saver(name: str) -> Any:
+        @guard
+        def save(lang: str, request: gr.Request, *values: Any) -> str:
+            desk = page.desk(request)
+            asked = page.request(values)
+            heats = handlers.maps_of(page.studio, desk, asked)
+            heat = next((heat for heat in heats if heat.method == name), None)
+            if heat is None:
+                raise ValueError(handlers.nothing_to_save())
+            picture = png_bytes(heat, **drawing.options(heat, asked.display, heats))
+            return handlers.write(desk, heats, f"{name}.png", picture)
+
+        return save
+
+    buttons = [(page.tab.save_all, save_all)]
+    buttons += [(card.save, saver(name)) for name, card in page.tab.cards.items()]
+    for button, handler in buttons:
+        made = button.click(handler, page.asked, page.file, **QUIET)
+        made.success(None, page.file, None, js=_HAND_OVER, api_visibility="private")
