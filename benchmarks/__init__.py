@@ -1,0 +1,1 @@
+"""Scripts that measure speed, memory and accuracy; run them as ``python -m benchmarks.NAME``."""
