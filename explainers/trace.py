@@ -4,38 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from explainers.capture import AttentionCall, Capture
+from explainers.acceptance import accept
+from explainers.attention_call import AttentionCall
+from explainers.capture import Capture
+from explainers.gradients import Gradients, gradient_pass
 from explainers.image import Geometry, Photo
-from explainers.models.adapters import NAMES, YES
+from explainers.models.adapters import NAMES
 from explainers.models.errors import ModelError
 from explainers.models.vision_model import VisionModel
-from explainers.registry import Support
 from explainers.sentence import Sentence
-
-_TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 2e-2}  # relative; others 1e-5
-
-
-@dataclass(frozen=True)
-class Gradients:
-    """What one forward and backward pass for a target leaves behind, for one photo.
-
-    pixels: ∂y/∂pixels (3, h, w); values: v of each block (H, N, D); outputs: ∂y/∂o of each
-    block (H, N, D), o being A·v of every head. y is the target's logit, minus the contrast's.
-    """
-
-    pixels: Tensor
-    values: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    tensors: dict[tuple[str, int], tuple[Tensor, Tensor]]
-
-    def attention(self, block: int, rows: slice | Tensor = slice(None)) -> Tensor:
-        """∂y/∂A of a block = (∂y/∂o) vᵀ: (H, rows, N)."""
-        return self.outputs[block][:, rows] @ self.values[block].transpose(-2, -1)
 
 
 class Trace:
@@ -65,7 +46,7 @@ class Trace:
         self.pool = calls[depth] if len(calls) > depth else None
         self._tensors = tensors
         self._items: dict[int, Trace] = {}
-        self._gradients: tuple[tuple[int | None, int | None], Gradients] | None = None
+        self._gradients: tuple[tuple[int, int | None], Gradients] | None = None
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -202,7 +183,7 @@ class Trace:
 
     # -- gradients ---------------------------------------------------------------------------
 
-    def gradients(self, target: int | None, against: int | None = None) -> Gradients:
+    def gradients(self, target: int, against: int | None = None) -> Gradients:
         """Gradients of the target's logit (minus the contrast's), shared by all methods.
 
         The last target's are kept. Works for frozen models and inside `torch.no_grad`; the
@@ -213,35 +194,8 @@ class Trace:
         with self._lock:
             if self._gradients is None or self._gradients[0] != key:
                 self._gradients = None  # two targets' tensors never stand side by side
-                self._gradients = key, self._gradient_pass(target, against)
+                self._gradients = key, gradient_pass(self.model, self.pixels, target, against)
             return self._gradients[1]
-
-    def _gradient_pass(self, target: int | None, against: int | None) -> Gradients:
-        capture = Capture(self.model.adapter, keep=("norm1", "output"), values=True)
-        with torch.inference_mode(False), torch.enable_grad():
-            pixels = self.pixels.detach().clone().requires_grad_()
-            with capture:
-                logits = self.model.logits(pixels)
-            objective = logits[0, target]
-            if against is not None:
-                objective = objective - logits[0, against]
-            last = {k: t for k, t in capture.tensors.items() if k[1] == self.depth - 1}
-            outputs = [call.output for call in capture.calls if call.output is not None]
-            wanted = [pixels, *outputs, *last.values()]
-            found = torch.autograd.grad(objective, wanted, allow_unused=True)
-        filled = [
-            torch.zeros_like(t) if g is None else g for t, g in zip(wanted, found, strict=True)
-        ]
-        count = 1 + len(outputs)
-        return Gradients(
-            pixels=filled[0][0],
-            values=tuple(call.v[0] for call in capture.calls),  # type: ignore[index]
-            outputs=tuple(gradient[0] for gradient in filled[1:count]),
-            tensors={
-                key: (tensor.detach()[0], gradient[0])
-                for (key, tensor), gradient in zip(last.items(), filled[count:], strict=True)
-            },
-        )
 
     def _one(self) -> Trace:
         if len(self) != 1:
@@ -269,55 +223,10 @@ def trace(model: VisionModel, photos: Photo | Sequence[Photo], keep: Collection[
         with capture:
             logits = model.logits(pixels)
     if check:
-        model.attention_check = _accept(model, capture, pixels)
+        model.attention_check = accept(model, capture, pixels)
     calls = capture.calls if model.attention_check else []
     answer = logits if model.classes else None
     return Trace(model, photos, geometries, pixels, answer, calls, capture.tensors)
-
-
-def _accept(model: VisionModel, capture: Capture, pixels: Tensor) -> Support:
-    """Whether the calls seen are the model's blocks and explain what each block handed on."""
-    adapter = model.adapter
-    if len(capture.calls) != adapter.calls:
-        return Support(
-            False,
-            Sentence(
-                "check_calls",
-                "{seen} attention calls were seen in a model of {expected} attention layers, so "
-                "no map can be trusted; attention is not shown.",
-                seen=len(capture.calls),
-                expected=adapter.calls,
-            ),
-        )
-    rows, columns = adapter.grid(pixels.shape[-2:])
-    expected = adapter.prefix + rows * columns
-    for call in capture.calls[: adapter.depth]:
-        if not call.q.shape[2] == call.k.shape[2] == expected:
-            return Support(
-                False,
-                Sentence(
-                    "check_tokens",
-                    "A block attends over {tokens} tokens where {prefix} prefix tokens and a "
-                    "{rows}×{columns} grid make {expected}; attention is not shown.",
-                    tokens=call.q.shape[2],
-                    prefix=adapter.prefix,
-                    rows=rows,
-                    columns=columns,
-                    expected=expected,
-                ),
-            )
-    worst = max(capture.deviations, default=float("inf"))
-    if len(capture.deviations) < adapter.depth or not worst <= _TOLERANCE.get(model.dtype, 1e-5):
-        return Support(
-            False,
-            Sentence(
-                "check_deviation",
-                "Attention computed again differs from what the model used by {percent} %, so "
-                "its maps would be wrong; attention is not shown.",
-                percent=f"{100 * worst:.2g}",
-            ),
-        )
-    return YES
 
 
 def _in_range(name: str, value: int, size: int) -> None:

@@ -1,0 +1,59 @@
+"""Whether what was captured of a model's attention is what the model used."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from explainers.capture import Capture
+from explainers.models.adapters import YES
+from explainers.models.vision_model import VisionModel
+from explainers.registry import Support
+from explainers.sentence import Sentence
+
+_TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 2e-2}  # relative; others 1e-5
+
+
+def accept(model: VisionModel, capture: Capture, pixels: Tensor) -> Support:
+    """Whether the calls seen are the model's blocks and explain what each block handed on."""
+    adapter = model.adapter
+    if len(capture.calls) != adapter.calls:
+        return Support(
+            False,
+            Sentence(
+                "check_calls",
+                "{seen} attention calls were seen in a model of {expected} attention layers, so "
+                "no map can be trusted; attention is not shown.",
+                seen=len(capture.calls),
+                expected=adapter.calls,
+            ),
+        )
+    rows, columns = adapter.grid(pixels.shape[-2:])
+    expected = adapter.prefix + rows * columns
+    for call in capture.calls[: adapter.depth]:
+        if not call.q.shape[2] == call.k.shape[2] == expected:
+            return Support(
+                False,
+                Sentence(
+                    "check_tokens",
+                    "A block attends over {tokens} tokens where {prefix} prefix tokens and a "
+                    "{rows}×{columns} grid make {expected}; attention is not shown.",
+                    tokens=call.q.shape[2],
+                    prefix=adapter.prefix,
+                    rows=rows,
+                    columns=columns,
+                    expected=expected,
+                ),
+            )
+    worst = max(capture.deviations, default=float("inf"))
+    if len(capture.deviations) < adapter.depth or not worst <= _TOLERANCE.get(model.dtype, 1e-5):
+        return Support(
+            False,
+            Sentence(
+                "check_deviation",
+                "Attention computed again differs from what the model used by {percent} %, so "
+                "its maps would be wrong; attention is not shown.",
+                percent=f"{100 * worst:.2g}",
+            ),
+        )
+    return YES
