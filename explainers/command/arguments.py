@@ -23,11 +23,11 @@ LARGE = 10**6  # of blocks, heads, tokens: more than any model has
 NOTHING = ("", "none")  # how a setting that may be empty is written
 
 EXPLAIN = """Explain photos, and all photos in folders and their sub-folders (hidden ones left
-out). In DIR, each photo gets its maps in the same sub-folder as it has there; index.csv holds a
-row a photo, contact_sheet.png shows photos and maps together. Where a folder is named after a
-class (by label, WordNet id or index), it is taken as the true class of the photos in it, and the
-accuracy and the most confused classes are printed. Run again, photos that are finished with the
-same model, methods and settings are skipped."""
+out). DIR gets each photo's maps, in the same sub-folders as the photos; index.csv
+with a row a photo; and contact_sheet.png, photos and maps together. Where a folder
+is named after a class (label, WordNet id or index), it is the true class of the
+photos in it, and accuracy and the most confused classes are printed. Run again,
+photos finished with the same model, methods and settings are skipped."""
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -9,7 +9,7 @@ from pathlib import Path
 from explainers.command import summary
 from explainers.command.index import Index, Row
 from explainers.command.photos import Found, find_photos
-from explainers.command.plan import Plan, make_plan
+from explainers.command.plan import Plan, check_settings, make_plan
 from explainers.command.sheets import Entry, write_sheets
 from explainers.command.terminal import CommandError, Exit, download_bar, progress_bar, say, warn
 from explainers.command.work import Job, Work
@@ -30,6 +30,7 @@ def explain_photos(options: argparse.Namespace) -> Exit:
         return Exit.NOTHING
     vit = _load(options)
     plan = make_plan(options, vit)
+    check_settings(plan)
     index = Index(_folder(plan.out) / "index.csv")
     work = Work(plan, index)
     try:
@@ -38,7 +39,7 @@ def explain_photos(options: argparse.Namespace) -> Exit:
         index.save()
     rows = [index.rows[photo.file] for photo in found]
     entries = [Entry(photo.path, row) for photo, row in zip(found, rows, strict=True)]
-    if made or not (plan.out / "contact_sheet.png").exists():
+    if made or options.columns or not (plan.out / "contact_sheet.png").exists():
         title = f"{vit.name} - {len(rows)} photos" + _numbers(rows)
         write_sheets(entries, plan.methods, plan.out, options.columns, title)
     failed = [(row["file"], row["error"]) for row in rows if row["error"]]

@@ -18,7 +18,6 @@ from explainers.models.errors import ModelError
 from explainers.models.vision_model import VisionModel
 from explainers.registry import find_method
 from explainers.sentence import Sentence
-from explainers.trace import Trace
 from explainers.version import __version__
 
 _CHUNK = 1 << 20
@@ -137,8 +136,10 @@ def supported(plan: Plan) -> tuple[str, ...]:
     return tuple(left)
 
 
-def check_settings(plan: Plan, methods: tuple[str, ...], trace: Trace) -> None:
+def check_settings(plan: Plan) -> None:
     """Compare the settings with the model's own blocks, heads and tokens; ValueError."""
-    sizes = (trace.depth, trace.heads, trace.tokens) if trace.calls else (0, 0, 0)
-    for name in methods:
-        check_parameters(find_method(name), plan.settings[name], *sizes)
+    adapter = plan.vit.adapter
+    rows, columns = adapter.grid(plan.vit.preprocessing.size)
+    tokens = adapter.prefix + rows * columns
+    for name, given in plan.settings.items():
+        check_parameters(find_method(name), given, adapter.depth, adapter.heads, tokens)

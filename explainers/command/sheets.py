@@ -21,6 +21,9 @@ TILE = 200
 ROWS = 20
 """Rows of a page: about 5,000 pixels high, which every viewer opens."""
 
+LETTERS = 22
+"""Letters of a photo's name that are shown, its last ones: about as wide as a tile."""
+
 TILES_ACROSS = 6
 """Pictures side by side where the number of photos across is not given."""
 
@@ -109,10 +112,12 @@ def _blank() -> Image.Image:
 
 def _caption(row: Row) -> str:
     """The photo's name, what the model said and how sure it was, and what is true."""
-    lines = [row["file"]]
+    file = row["file"]
+    lines = [file if len(file) <= LETTERS else f"…{file[-LETTERS:]}"]
     if row["class_1"]:
-        lines.append(f"{short(row['class_1'])} {float(row['probability_1']):.0%}")
-    if row["correct"]:
-        right = row["correct"] == "top-1"
-        lines.append("right" if right else f"wrong: it is {short(row['true_class'])}")
+        lines.append(f"{short(row['class_1'])}, {100 * float(row['probability_1']):.0f} %")
+    if row["correct"] == "top-1":
+        lines[-1] += ", right"
+    elif row["correct"]:
+        lines.append(f"wrong: it is {short(row['true_class'])}")
     return "\n".join(lines)

@@ -62,6 +62,8 @@ def download_bar(quiet: bool) -> Callable[[int, int], None]:
 
     def show(received: int, total: int) -> None:
         nonlocal bar
+        if bar is None and received == total:
+            return  # said twice, or nothing to fetch
         if bar is None:
             bar = tqdm(
                 desc="downloading the model",
@@ -74,5 +76,6 @@ def download_bar(quiet: bool) -> Callable[[int, int], None]:
         bar.update(received - bar.n)
         if received == total:
             bar.close()
+            bar = None  # another file may follow
 
     return show

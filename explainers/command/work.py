@@ -10,7 +10,7 @@ from explainers.command.arguments import PREDICTED, TRUE
 from explainers.command.index import SEPARATOR, TOP, Index, Row
 from explainers.command.maps import map_files, write_maps
 from explainers.command.photos import Found
-from explainers.command.plan import Plan, check_settings, supported
+from explainers.command.plan import Plan, supported
 from explainers.command.true_classes import TrueClasses
 from explainers.heatmap import HeatMap
 from explainers.image import Photo, PhotoError, load_photo
@@ -73,8 +73,7 @@ class Work:
     def run(self, jobs: Iterable[Job]) -> Iterator[Row]:
         """Explain the photos; each row is on disk, after its maps, before it is yielded.
 
-        Raises ValueError when no method works for the model or a setting does not fit it,
-        before any photo is explained.
+        Raises CommandError when no method works for the model, before any photo is explained.
         """
         methods = supported(self.plan)
         for batch, unread in self._batches(jobs):
@@ -83,7 +82,6 @@ class Work:
             if not batch:
                 continue
             trace = self.plan.vit.trace([photo for _, photo in batch])
-            check_settings(self.plan, methods, trace)
             for position, (job, _) in enumerate(batch):
                 yield self._add(job, self._explain(job, trace[position], methods))
 
