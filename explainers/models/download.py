@@ -71,9 +71,8 @@ def download(
         transfer.stop.set()
     if isinstance(transfer.error, ModelError):
         raise transfer.error
-    if transfer.error is not None:
+    if transfer.path is None:
         raise TransferError from transfer.error
-    assert transfer.path is not None
     return transfer.path
 
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -91,8 +91,7 @@ def auto_name(cache_dir: str | Path | None = None) -> str:
 
 def _embedded(size: tuple[int, int] | None, labels: Labels | None) -> VisionModel:
     card = next(FOLDER.glob("*.json"))
-    recipe = checkpoint.read_recipe(card)
-    assert recipe is not None
+    recipe = cast(Recipe, checkpoint.read_recipe(card))  # the repository's own card has one
     module = build(recipe, checkpoint.read_tensors(card.with_suffix(".safetensors")), size)
     grids = json.loads(card.read_text(encoding="utf-8"))["grids"]
     return wrap_model(
