@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -160,6 +161,16 @@ def test_the_embedded_model_names_the_examples(
         assert example["expected"] in known
         assert label.split(",")[0] == example["expected"]
         assert probability > 0.8
+
+
+def test_the_command_lines_are_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    from explainers.command.arguments import parse
+
+    monkeypatch.chdir(ROOT)
+    lines = re.findall(r"^ {4}\.venv/bin/python -m explainers (.+)$", README, re.MULTILINE)
+    assert len(lines) == 4
+    for line in lines:
+        parse(shlex.split(line))
 
 
 def python_blocks() -> list[str]:
