@@ -85,6 +85,11 @@ class Desks:
     def __len__(self) -> int:
         return len(self._desks)
 
+    def all(self) -> list[Desk]:
+        """The desks of all visitors there are now."""
+        with self._lock:
+            return list(self._desks.values())
+
     def of(self, owner: str) -> Desk:
         """The visitor's desk, a new one at the first call."""
         with self._lock:

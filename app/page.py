@@ -95,8 +95,8 @@ class Page:
                 with gr.Tab(t("tab_compare"), id="compare") as places["compare"]:
                     coming_tabs.build(t, "compare")
             file = gr.DownloadButton(visible="hidden")
-            widgets = Widgets(self.studio, t, lang, chooser, tab, inside, file)
-            connect(widgets, demo, places)
+            self.widgets = Widgets(self.studio, t, lang, chooser, tab, inside, file)
+            connect(self.widgets, demo, places)
             lang.change(None, lang, None, js=_SWITCH, api_visibility="private")
             if self._lang is None:
                 demo.load(None, None, lang, js=_CURRENT, api_visibility="private")

@@ -1,0 +1,410 @@
+"""The page in a browser: a photo is given, classes are clicked, and what comes back is right."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from app.example_photos import FOLDER
+from app.page import Page as ViTScope
+from explainers import explain, load_photo, methods, wrap_model
+from explainers.render.npz import read_npz
+from tests.tiny import LABELS, tiny_vit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.long]
+
+QUICK = ("attention", "rollout", "input_x_gradient", "saliency")
+LION = FOLDER / "lion.jpg"
+PATIENCE = 90_000
+"""Milliseconds; generous, because the machine may be busy with other things."""
+
+
+class Server:
+    """The page being served, and its address."""
+
+    def __init__(self, page: ViTScope, url: str) -> None:
+        self.page, self.url = page, url
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """The page with the embedded model and a small one, "tiny", of other classes."""
+    page = ViTScope()
+    page.warm()
+    page.studio.models.add("tiny", wrap_model(tiny_vit(), labels=LABELS, name="tiny"))
+    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+    yield Server(page, url)
+    page.demo.close()
+
+
+@pytest.fixture
+def opened(server: Server, page: Page) -> Page:
+    """The page as a visitor finds it, once the model is there."""
+    return visit(server, page)
+
+
+def visit(server: Server, page: Page, address: str = "") -> Page:
+    page.set_default_timeout(PATIENCE)
+    page.goto(server.url + address)
+    page.wait_for_selector("#vs-model-note p:not(.vs-refused)")
+    return page
+
+
+def give(page: Page, photo: Path | str = LION) -> None:
+    page.set_input_files("#vs-photo input[type=file]", photo)
+
+
+def ready(page: Page, count: int = 4) -> None:
+    """Wait for all maps; the count is in the status line, in either language."""
+    page.wait_for_function(
+        "n => new RegExp('(Maps ready: |已完成 )' + n)"
+        ".test(document.querySelector('#vs-status').innerText)",
+        arg=count,
+    )
+
+
+def card(page: Page, name: str) -> Locator:
+    return page.locator(f"#vs-card-{name}")
+
+
+def source(page: Page, name: str) -> str:
+    return card(page, name).locator(".vs-map img").get_attribute("src") or ""
+
+
+def classes(page: Page) -> list[str]:
+    texts = page.locator("#vs-top button").all_inner_texts()
+    return [text.split("\n")[0].strip() for text in texts]
+
+
+def toast(page: Page) -> str:
+    box = page.locator(".toast-body").first
+    box.wait_for()
+    return box.inner_text()
+
+
+def choose(page: Page, menu: str, text: str) -> None:
+    field = page.locator(f"{menu} input")
+    field.click()
+    field.fill(text)
+    field.press("Enter")
+
+
+def download(page: Page, button: Locator, folder: Path) -> Path:
+    with page.expect_download() as waiting:
+        button.click()
+    path = folder / waiting.value.suggested_filename
+    waiting.value.save_as(path)
+    return path
+
+
+def test_a_photo_gives_label_probabilities_and_four_maps(opened: Page, tmp_path: Path) -> None:
+    page = opened
+    give(page)
+    ready(page)
+    assert classes(page)[0] == "lion"
+    assert re.search(r"9\d\s*%", page.locator("#vs-top").inner_text())
+    for name in QUICK:
+        picture = card(page, name).locator(".vs-map img")
+        assert picture.get_attribute("alt")
+        assert urlsplit(source(page, name)).path.endswith(".png")
+    path = download(page, card(page, "rollout").get_by_role("button", name="PNG"), tmp_path)
+    assert path.name == "lion-rollout.png"
+    with Image.open(path) as saved, Image.open(LION) as photo:
+        assert saved.size == photo.size
+        assert "rollout" in saved.info["provenance"]
+
+
+def test_another_class_changes_the_maps_that_depend_on_it(opened: Page) -> None:
+    page = opened
+    give(page)
+    ready(page)
+    before = {name: source(page, name) for name in QUICK}
+    page.locator("#vs-top button").nth(2).click()
+    third = classes(page)[2]
+    card(page, "saliency").get_by_text(f"For the class {third}").wait_for()
+    ready(page)
+    after = {name: source(page, name) for name in QUICK}
+    for name in QUICK:
+        assert (before[name] != after[name]) is methods()[name].class_specific
+    choose(page, "#vs-target", "goldfish")
+    card(page, "saliency").get_by_text("For the class goldfish").wait_for()
+    choose(page, "#vs-against", "lion")
+    card(page, "saliency").get_by_text("For goldfish").get_by_text("against lion").wait_for()
+
+
+def test_drawing_and_ticking_a_cheap_method_run_no_model(
+    opened: Page, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = opened
+    page.get_by_label("Attention rollout").uncheck()
+    give(page)
+    ready(page, 3)
+
+    def run(*_: Any) -> Any:
+        raise AssertionError("the model ran again")
+
+    monkeypatch.setattr("explainers.models.vision_model.VisionModel.logits", run)
+    page.get_by_label("Attention rollout").check()
+    ready(page, 4)
+    before = source(page, "rollout")
+    page.get_by_label("Map alone").check()
+    page.wait_for_function(
+        "old => document.querySelector('#vs-card-rollout .vs-map img').src !== old",
+        arg=page.evaluate("() => document.querySelector('#vs-card-rollout .vs-map img').src"),
+    )
+    assert source(page, "rollout") != before
+    slider = page.locator(".vs-options input[type=range]").first
+    slider.focus()
+    slider.press("ArrowRight")
+    page.get_by_label("Contours").check()
+    page.wait_for_timeout(800)
+    ready(page, 4)
+
+
+def test_two_visitors_two_models_two_classes_at_once(
+    server: Server, browser: Browser, tmp_path: Path
+) -> None:
+    koala = FOLDER / "koala.jpg"
+    contexts = [browser.new_context(locale="en-US") for _ in range(2)]
+    first, second = (visit(server, context.new_page()) for context in contexts)
+    choose(second, "#vs-model", "tiny")
+    second.get_by_text("5 classes").wait_for()
+    give(first)
+    give(second, koala)
+    ready(first)
+    ready(second)
+    choose(first, "#vs-target", "goldfish")
+    choose(second, "#vs-target", "espresso")
+    card(first, "saliency").get_by_text("For the class goldfish").wait_for()
+    card(second, "saliency").get_by_text("For the class espresso").wait_for()
+    ready(first)
+    ready(second)
+    for page, photo, model, target in (
+        (first, LION, "embedded", "goldfish"),
+        (second, koala, "tiny", "espresso"),
+    ):
+        folder = tmp_path / model
+        folder.mkdir()
+        contents = read_npz(download(page, page.locator("#vs-save-all"), folder))
+        vit = server.page.studio.models.ready(model)
+        assert vit is not None
+        trace = vit.trace(load_photo(photo))
+        for name in QUICK:
+            chosen = target if methods()[name].class_specific else None
+            expected = explain(name, trace, target=chosen)
+            assert np.array_equal(contents[name], expected.values), (model, name)
+            assert contents["provenance"][name]["model"] == vit.name
+    for context in contexts:
+        context.close()
+
+
+def test_cancel_ends_the_work_within_a_second(opened: Page, server: Server) -> None:
+    page = opened
+    give(page)
+    ready(page)
+    page.get_by_label("SmoothGrad").check()
+    card(page, "smoothgrad").locator("[role=progressbar]").wait_for()
+    pressed = time.monotonic()
+    page.locator("#vs-cancel").click()
+    page.locator("#vs-status").get_by_text("Cancelled").wait_for()
+    assert time.monotonic() - pressed < 2  # the browser's own time included
+    assert card(page, "smoothgrad").get_by_text("Cancelled").is_visible()
+    assert source(page, "rollout")
+    page.locator("#vs-go").click()
+    ready(page, 5)
+
+
+def test_a_bad_file_is_said_in_one_sentence_and_changes_nothing(
+    opened: Page, tmp_path: Path
+) -> None:
+    page = opened
+    give(page)
+    ready(page)
+    before = {name: source(page, name) for name in QUICK}
+    bad = tmp_path / "holiday.png"
+    bad.write_text("this is no photo at all")
+    give(page, bad)
+    said = toast(page)
+    assert "holiday.png" in said
+    assert "Traceback" not in said
+    assert "/" not in said
+    page.wait_for_timeout(500)
+    assert {name: source(page, name) for name in QUICK} == before
+    assert "lion" in (page.locator("#vs-photo img").get_attribute("src") or "")
+    assert classes(page)[0] == "lion"
+
+
+def test_an_unknown_model_is_refused_and_the_old_one_kept(opened: Page) -> None:
+    page = opened
+    give(page)
+    ready(page)
+    choose(page, "#vs-model", "vit_bas_patch16_224")
+    assert "vit_base_patch16_224" in toast(page)  # the nearest names
+    page.wait_for_timeout(500)
+    assert page.locator("#vs-model input").input_value().endswith("embedded")
+    choose(page, "#vs-model", "../weights.safetensors")
+    page.get_by_text("takes the names of models, not files").first.wait_for()
+    assert source(page, "rollout")
+
+
+def test_a_model_that_is_not_here_is_offered_for_download(
+    opened: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody answers there
+    page = opened
+    name = "vit_tiny_patch16_224.augreg_in21k_ft_in1k"
+    choose(page, "#vs-model", name)
+    offer = page.get_by_role("button", name=f"Download {name} (23 MB)")
+    offer.click()
+    assert "cannot be reached" in toast(page)
+    page.wait_for_function(
+        "() => document.querySelector('#vs-model input').value.endsWith('embedded')"
+    )
+    give(page)
+    ready(page)
+
+
+@pytest.mark.parametrize(
+    ("locale", "tab"),
+    [
+        ("zh-CN", "模型内部"),
+        ("zh-HK", "模型内部"),
+        ("zh", "模型内部"),
+        ("fr-FR", "Inside the model"),
+    ],
+)
+def test_language_follows_the_browser(
+    server: Server, browser: Browser, locale: str, tab: str
+) -> None:
+    context = browser.new_context(locale=locale)
+    page = visit(server, context.new_page())
+    page.get_by_role("tab", name=tab).wait_for()
+    context.close()
+
+
+def test_language_can_be_switched_and_is_remembered(opened: Page, server: Server) -> None:
+    page = opened
+    give(page)
+    ready(page)
+    page.locator("#vs-lang input").click()
+    page.get_by_role("option", name="中文").click()
+    page.get_by_role("tab", name="对比").wait_for()
+    card(page, "rollout").get_by_text("对所有类别都一样").wait_for()
+    alt = card(page, "rollout").locator(".vs-map img").get_attribute("alt") or ""
+    assert "注意力展开" in alt
+    assert page.locator("#vs-examples img").first.get_attribute("alt") == "一杯咖啡"
+    bodies = page.locator("body").inner_text()
+    assert "__i18n__" not in bodies
+    assert not re.search(r"\b(Opacity|Waiting|Explain|Choose)\b", bodies)
+    visit(server, page)
+    page.get_by_role("tab", name="对比").wait_for()
+
+
+def test_examples_are_reached_by_keyboard_and_named(opened: Page) -> None:
+    page = opened
+    first = page.locator("#vs-examples button").first
+    assert first.locator("img").get_attribute("alt") == "A cup of coffee"
+    first.focus()
+    page.keyboard.press("Enter")
+    ready(page)
+    assert classes(page)[0] == "espresso"
+
+
+def test_inside_the_model(opened: Page) -> None:
+    page = opened
+    page.get_by_role("tab", name="Inside the model").click()
+    for name in ("filters", "components", "positions"):
+        page.locator(f"#vs-{name} img").wait_for()
+    assert "384 filters" in page.locator("body").inner_text()
+    assert page.locator("#vs-positions img").get_attribute("alt")
+    choose(page, "#vs-model", "tiny")
+    page.get_by_text("All 16 filters of 4×4 pixels").wait_for()
+
+
+def test_other_tabs_say_what_will_be_there(opened: Page) -> None:
+    page = opened
+    for name, promise in (
+        ("Attention", "All heads at a glance"),
+        ("Anatomy", "What it costs"),
+        ("Compare", "Two models"),
+    ):
+        page.get_by_role("tab", name=name, exact=True).click()
+        page.get_by_text(promise).wait_for()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_phone_needs_no_sideways_scrolling(server: Server, browser: Browser, dark: bool) -> None:
+    scheme: Any = "dark" if dark else "light"
+    size: Any = {"width": 390, "height": 844}
+    context = browser.new_context(locale="en-US", viewport=size, color_scheme=scheme)
+    page = visit(server, context.new_page())
+    give(page)
+    ready(page)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    width = card(page, "rollout").bounding_box()
+    assert width is not None
+    assert 300 < width["width"] <= 390
+    context.close()
+
+
+def test_nothing_is_asked_of_any_other_machine(server: Server, page: Page) -> None:
+    hosts = set()
+    page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    visit(server, page)
+    give(page)
+    ready(page)
+    page.get_by_role("tab", name="Inside the model").click()
+    page.locator("#vs-positions img").wait_for()
+    assert hosts - {None, ""} == {"127.0.0.1"}
+    assert errors == []
+    for path, status in (
+        ("gradio_api/file=https://example.com/a.png", 403),
+        ("monitoring/summary", 403),
+    ):
+        assert page.request.get(server.url + path).status == status
+
+
+def test_leaving_deletes_the_photo(server: Server, browser: Browser) -> None:
+    desks = server.page.studio.desks
+    context = browser.new_context(locale="en-US")
+    page = visit(server, context.new_page())
+    give(page)
+    ready(page)
+    folders = {desk.folder for desk in desks.all()}
+    photos = [path for folder in folders for path in folder.rglob("lion.jpg")]
+    assert photos
+    context.close()
+    end = time.monotonic() + 20
+    while any(path.exists() for path in photos) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not any(path.exists() for path in photos)
+
+
+def test_programs_can_ask_too(server: Server, tmp_path: Path) -> None:
+    client_module = pytest.importorskip("gradio_client")
+    client = client_module.Client(server.url, verbose=False, download_files=str(tmp_path))
+    photo = client_module.handle_file(str(LION))
+    answer, overlays, file = client.predict(
+        photo, "embedded", "rollout, saliency", "lion", "", api_name="/explain"
+    )
+    assert answer["top"][0]["label"].startswith("lion")
+    assert answer["refused"] == {}
+    assert [overlay["caption"] for overlay in overlays] == ["Attention rollout", "Saliency"]
+    assert {"rollout", "saliency"} <= read_npz(file).keys()
+    assert {entry["name"] for entry in client.predict(api_name="/methods")} == {*methods()}
+    with pytest.raises(Exception, match="There is no method 'nonsense'"):
+        client.predict(photo, "embedded", "nonsense", "", "", api_name="/explain")
+    client.close()
