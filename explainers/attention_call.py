@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-_BLOCK_OF_ROWS = 2**21  # numbers in one chunk of attention rows: 8 MB
+_CHUNK = 2**21  # numbers in one chunk of attention rows: 8 MB
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,6 @@ class AttentionCall:
     v: Tensor | None = None
     output: Tensor | None = None
 
-    @property
-    def rows_at_once(self) -> int:
-        """How many rows of all heads fit in one chunk."""
-        return max(1, _BLOCK_OF_ROWS // (self.q.shape[1] * self.k.shape[2]))
-
     def item(self, index: int) -> AttentionCall:
         """The same call for one photo of the batch (views, no copies)."""
         one = slice(index, index + 1)
@@ -39,20 +35,39 @@ class AttentionCall:
         v, output = (None if t is None else t[one] for t in (self.v, self.output))
         return replace(self, q=self.q[one], k=self.k[one], mask=mask, v=v, output=output)
 
-    def rows(self, rows: Tensor | slice, head: int | None = None) -> Tensor:
-        """softmax(scale · q[rows] kᵀ + mask): (B, heads, rows, M), float32 or float64."""
+    def rows(
+        self, rows: Tensor | slice, head: int | None = None, scratch: Tensor | None = None
+    ) -> Tensor:
+        """softmax(scale · q[rows] kᵀ + mask): (B, heads, rows, M), float32 or float64.
+
+        scratch: an earlier answer whose memory is used again where the shape is the same;
+        taking fresh memory for each chunk of a large photo costs more than the arithmetic.
+        """
         heads = slice(None) if head is None else slice(head, head + 1)
-        q, k = exact(self.q[:, heads, rows]), exact(self.k[:, heads])
-        scores = (q * self.scale) @ k.transpose(-2, -1)  # (B, H, rows, M)
+        q, k = exact(self.q[:, heads, rows]) * self.scale, exact(self.k[:, heads])
+        shape = (*q.shape[:3], k.shape[2])  # (B, H, rows, M)
+        if scratch is None or scratch.shape != shape:
+            scratch = q.new_empty(shape)
+        torch.bmm(q.flatten(0, 1), k.flatten(0, 1).mT, out=scratch.flatten(0, 1))
         if self.mask is not None:
             mask = _as_four(self.mask)
             mask = mask if mask.shape[1] == 1 else mask[:, heads]
             mask = mask if mask.shape[2] == 1 else mask[:, :, rows]
             if mask.dtype == torch.bool:
-                scores = scores.masked_fill(~mask, -torch.inf)
+                scratch.masked_fill_(~mask, -torch.inf)
             else:
-                scores += mask
-        return torch.softmax(scores, -1, out=None if scores.requires_grad else scores)
+                scratch += mask
+        return torch.softmax(scratch, -1, out=scratch)
+
+    def chunks(self, rows: Tensor, head: int | None = None) -> Iterator[tuple[Tensor, Tensor]]:
+        """The attention of some rows in cache-sized pieces: (row indices, (B, heads, rows, M)).
+
+        Each piece is overwritten by the next one.
+        """
+        piece = None
+        for some in rows.split(max(1, _CHUNK // (self.q.shape[1] * self.k.shape[2]))):
+            piece = self.rows(some, head, piece)
+            yield some, piece
 
 
 def exact(tensor: Tensor) -> Tensor:

@@ -194,8 +194,9 @@ class Capture(TorchFunctionMode):
 
     def _deviation(self, block: int, received: Tensor, call: AttentionCall) -> float:
         """Relative error of the merged A·v, computed again, against what the block used."""
-        step, v = call.rows_at_once, exact(call.v)  # type: ignore[arg-type]
-        parts = [call.rows(slice(i, i + step)) @ v for i in range(0, call.q.shape[2], step)]
+        v = exact(call.v)  # type: ignore[arg-type]
+        rows = torch.arange(call.q.shape[2], device=v.device)
+        parts = [attention @ v for _, attention in call.chunks(rows)]
         merged = torch.cat(parts, 2).transpose(1, 2).flatten(2)  # (B, N, H·E)
         merged = self._adapter.after_merge(block, merged.to(received.dtype))
         if received.shape != merged.shape:  # nn.MultiheadAttention keeps the batch second

@@ -152,13 +152,8 @@ class Trace:
             for row in rows:
                 _in_range("row", row, self.tokens)
             chosen = torch.as_tensor(list(rows), dtype=torch.long, device=self.pixels.device)
-        attention = self.attention_rows(block, chosen, head)
+        attention = self.calls[block].rows(chosen, head)[0]
         return attention if head is None else attention[0]
-
-    def attention_rows(self, block: int, rows: Tensor | slice, head: int | None = None) -> Tensor:
-        """(heads, rows, N) of one photo, unchecked: the inner loop of the methods."""
-        with torch.no_grad():
-            return self.calls[block].rows(rows, head)[0]
 
     def decision_row(self, row: int | None = None) -> Tensor:
         """Where the model's look starts: weights (N,) over the top block's rows.

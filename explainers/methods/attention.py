@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -39,17 +39,15 @@ def fused_rows(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yields (row indices, their attention fused over heads (rows, N)), a chunk at a time.
 
+    Each chunk is overwritten by the next one.
+
     fusion: "mean", "max" or "min" over heads, or the number of one head.
     """
     head = fusion if isinstance(fusion, int) else None
-    for chunk in rows.split(trace.calls[block].rows_at_once):
-        heads = trace.attention_rows(block, chunk, head)  # (H, rows, N)
-        if head is not None:
-            yield chunk, heads[0]
-        elif fusion == "mean":
-            yield chunk, heads.mean(0)
-        else:
-            yield chunk, heads.amax(0) if fusion == "max" else heads.amin(0)
+    fuse: dict[int | str, Callable[..., Tensor]]
+    fuse = {"mean": torch.mean, "max": torch.amax, "min": torch.amin}
+    for chunk, (heads,) in trace.calls[block].chunks(rows, head):  # heads: (H, rows, N)
+        yield chunk, heads[0] if isinstance(fusion, int) else fuse[fusion](heads, 0)
 
 
 def over_patches(trace: Trace, look: Tensor) -> Finding:
