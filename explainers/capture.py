@@ -238,6 +238,11 @@ _HANDLERS: dict[Any, Callable[[Capture, Callable[..., Any], Any, Any], Any]] = {
 }
 
 
+def stored_as(name: str, block: int, depth: int) -> tuple[str, int]:
+    """Where a kept tensor is found: the stream leaving a block is what enters the next."""
+    return ("input", block + 1) if name == "output" and block < depth - 1 else (name, block)
+
+
 def _bind(defaults: tuple[Any, ...], args: Any, kwargs: Any) -> list[Any]:
     given = (*args, *defaults[len(args) :])
     return [kwargs.get(name, value) for name, value in zip(_SDPA_NAMES, given, strict=True)]

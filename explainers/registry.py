@@ -54,7 +54,8 @@ class Method:
     """An explanation method's declaration; ``function`` computes it from a trace of one photo.
 
     ``function(trace, objective, progress, **parameters) -> Finding`` (see heatmap.py and
-    methods/scoring.py); the objective is None for a method that is not class-specific.
+    methods/scoring.py); the objective is None for a method that is not class-specific,
+    or whose needs leave out "class" and whose model has no head.
     ``cost(parameters, patches)`` is the number of forward passes it takes beyond the trace,
     a backward pass counted as two; the shared gradient pass counts 3 and is paid once a target.
     """

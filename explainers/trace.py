@@ -10,8 +10,8 @@ from torch import Tensor
 
 from explainers.acceptance import accept
 from explainers.attention_call import AttentionCall
-from explainers.capture import Capture
-from explainers.gradients import Gradients, gradient_pass
+from explainers.capture import Capture, stored_as
+from explainers.gradients import Gradients, class_score, gradient_pass
 from explainers.image import Geometry, Photo
 from explainers.models.adapters import NAMES
 from explainers.models.errors import ModelError
@@ -47,6 +47,7 @@ class Trace:
         self._tensors = tensors
         self._items: dict[int, Trace] = {}
         self._gradients: tuple[tuple[int, int | None], Gradients] | None = None
+        self._values: tuple[Tensor, ...] | None = None
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -125,14 +126,13 @@ class Trace:
 
     def tensor(self, name: str, block: int) -> Tensor:
         """A tensor kept by name (see `adapters.NAMES`) for one photo, e.g. (N, width)."""
-        if name == "output" and block < self.depth - 1:
-            name, block = "input", block + 1  # the stream leaving a block enters the next
-        if (name, block) not in self._tensors:
+        place = stored_as(name, block, self.depth)
+        if place not in self._tensors:
             raise ValueError(
                 f"{name!r} of block {block} was not kept; trace with keep=({name!r},), "
                 f"names: {', '.join(NAMES)}, blocks 0..{self.depth - 1}"
             )
-        return self._one()._tensors[name, block][0]
+        return self._one()._tensors[place][0]
 
     # -- attention ---------------------------------------------------------------------------
 
@@ -189,8 +189,27 @@ class Trace:
         with self._lock:
             if self._gradients is None or self._gradients[0] != key:
                 self._gradients = None  # two targets' tensors never stand side by side
-                self._gradients = key, gradient_pass(self.model, self.pixels, target, against)
+                self._gradients = (
+                    key,
+                    gradient_pass(self.model, self.pixels, class_score(target, against)),
+                )
             return self._gradients[1]
+
+    def values(self, block: int) -> Tensor:
+        """v of a block (H, N, D); a trace keeps only q and k, so this runs the model once more.
+
+        Not where gradients were asked for before: their pass has kept v.
+        """
+        self._one()
+        with self._lock:
+            if self._gradients is not None:
+                return self._gradients[1].values[block]
+            if self._values is None:
+                capture = Capture(self.model.adapter, values=True)
+                with torch.inference_mode(False), torch.no_grad(), capture:
+                    self.model.logits(self.pixels)
+                self._values = tuple(call.v[0] for call in capture.calls)  # type: ignore[index]
+            return self._values[block]
 
     def _one(self) -> Trace:
         if len(self) != 1:

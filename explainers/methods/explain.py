@@ -62,7 +62,7 @@ def _explain_one(
 ) -> HeatMap:
     chosen = check_parameters(method, parameters, trace.depth, trace.heads, trace.tokens)
     aim, contrast, objective = None, None, None
-    if method.class_specific:
+    if method.class_specific and (trace.model.classes or "class" in method.needs):
         aim = find_target(trace, target)
         contrast = None if against is None else find_target(trace, against)
         if contrast is not None and contrast.index == aim.index:
