@@ -16,8 +16,9 @@ from explainers.sentence import Sentence
 Question = Literal["look", "counted", "without", "sees"]
 """Where did it look / what counted for this class / what happens without it / what does it see."""
 
-Need = Literal["attention", "decision", "class", "gradients"]
-"""What a model must offer: attention rows, one decision row, class logits, pixel gradients."""
+Need = Literal["attention", "decision", "class", "gradients", "readout"]
+"""What a model must offer: attention rows, one decision row, class logits, gradients, a
+head that can be asked about any block's tokens."""
 
 
 @dataclass(frozen=True)

@@ -50,12 +50,15 @@ def fused_rows(
         yield chunk, heads[0] if isinstance(fusion, int) else fuse[fusion](heads, 0)
 
 
-def over_patches(trace: Trace, look: Tensor) -> Finding:
-    """A row over tokens (N,) as a finding: the patches' grid, and the share on the prefix."""
+def over_patches(trace: Trace, look: Tensor, share: bool = True) -> Finding:
+    """A row over tokens (N,) as a finding: the patches' grid, and the share on the prefix.
+
+    share: whether the row is a distribution, so that the prefix tokens' part means something.
+    """
     prefix = trace.prefix
     return Finding(
         values=look[prefix:].reshape(trace.grid).cpu().numpy(),
-        prefix_share=float(look[:prefix].sum()),
+        prefix_share=float(look[:prefix].sum()) if share else None,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
@@ -47,12 +49,17 @@ def rollout(
         if discard:
             matrix = torch.cat([m for _, m in fused_rows(trace, block, fusion, _all(look))])
             look = step(look, _all(look), _discard(matrix, discard, trace.prefix))
-            continue
-        following = torch.zeros_like(look)
-        for rows, fused in fused_rows(trace, block, fusion, look.nonzero().flatten()):
-            following += step(look, rows, fused)
-        look = following
+        else:
+            look = one_down(look, fused_rows(trace, block, fusion, look.nonzero().flatten()))
     return over_patches(trace, look)
+
+
+def one_down(look: Tensor, pieces: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
+    """The look (N,) one block down, from that block's fused rows in pieces."""
+    following = torch.zeros_like(look)
+    for rows, fused in pieces:
+        following += step(look, rows, fused)
+    return following
 
 
 def step(look: Tensor, rows: Tensor, fused: Tensor) -> Tensor:

@@ -111,6 +111,25 @@ class Adapter:
         weights[first.get(self.pooling, slice(self.prefix, None))] = 1
         return weights / weights.sum()
 
+    def readout_support(self) -> Support:
+        """Whether the head can be asked about a vector that the model did not pool itself."""
+        return Support(
+            False,
+            Sentence(
+                "no_readout",
+                "Nothing in {family} models says how a block's output is read by the head, so "
+                "the blocks cannot be asked one by one.",
+                family=self.family,
+            ),
+        )
+
+    def read_out(self, stream: Tensor) -> Tensor:
+        """The head's answer (B, classes) to the mean of a block's tokens (B, N, width).
+
+        An attention pool reads the tokens themselves.
+        """
+        raise ModelError(self.readout_support().reason)
+
     # -- what the views of figure 7 are drawn from -------------------------------------------
 
     def _filters(self) -> Tensor | None:
@@ -197,6 +216,18 @@ class TimmAdapter(Adapter):
     def grid(self, size: Sequence[int]) -> tuple[int, int]:
         rows, columns = self._module.patch_embed.dynamic_feat_size(tuple(size))
         return int(rows), int(columns)
+
+    def readout_support(self) -> Support:
+        return YES if self.classes else Adapter.readout_support(self)
+
+    def read_out(self, stream: Tensor) -> Tensor:
+        module = self._module
+        if self.pooling == "map":
+            return module.forward_head(module.norm(stream))
+        vector = module.fc_norm(module.norm(stream.mean(1)))
+        if self.pooling == "distilled":
+            return (module.head(vector) + module.head_dist(vector)) / 2
+        return module.head(vector)
 
     def _filters(self) -> Tensor | None:
         weight = getattr(getattr(self._module.patch_embed, "proj", None), "weight", None)

@@ -114,6 +114,8 @@ class VisionModel:
     def _offers(self, need: str) -> Support:
         if need == "decision":
             return self.adapter.decision_support()
+        if need == "readout":
+            return self.adapter.readout_support()
         if need == "class":
             return YES if self.classes else _NO_CLASSES
         if need == "gradients":
