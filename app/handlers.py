@@ -104,11 +104,17 @@ def maps_of(studio: Studio, desk: Desk, request: Request) -> list[HeatMap]:
     return [e.heat for e in explaining(studio, desk, request) if isinstance(e, Mapped)]
 
 
-def model_facts(lang: str, vit: VisionModel) -> str:
-    """The line under the model menu: what kind of model this is and what it makes of a photo."""
+def model_facts(lang: str, name: str, vit: VisionModel) -> str:
+    """Under the model menu: what kind of model this is and what it makes of a photo."""
     key = "model_facts" if vit.classes else "model_facts_headless"
-    lines = [say(lang, key, **classes.facts(vit)), *(tell(lang, note) for note in vit.notes)]
+    lines = [*described(lang, name), say(lang, key, **classes.facts(vit))]
+    lines += [tell(lang, note) for note in vit.notes]
     return "".join(f"<p>{escape(text)}</p>" for text in lines)
+
+
+def described(lang: str, name: str) -> list[str]:
+    """The list's line on a model, if it is on the list."""
+    return [tell(lang, entry.description) for entry in CATALOGUE if entry.name == name]
 
 
 def download_text(lang: str, name: str) -> str:

@@ -36,7 +36,7 @@ def connect(page: Widgets, demo: gr.Blocks) -> None:
                     continue
                 updates: Updates = {
                     page.model: name,
-                    chooser.model_note: handlers.model_facts(lang, step),
+                    chooser.model_note: handlers.model_facts(lang, name, step),
                     **hidden,
                 }
                 if desk.settings_of != name:
@@ -49,9 +49,10 @@ def connect(page: Widgets, demo: gr.Blocks) -> None:
             note = f"<p class='vs-refused'>{escape(reason)}</p>"
             sentence = known_sentence(error)
             if sentence is not None and sentence.key == "model_not_here":
+                about = "".join(f"<p>{escape(t)}</p>" for t in handlers.described(lang, name))
                 text = handlers.download_text(lang, name)
                 offer = {chooser.download: gr.update(value=text, visible=True)}
-                yield {chooser.model_note: note, **hidden, **offer}
+                yield {chooser.model_note: about + note, **hidden, **offer}
                 return
             gr.Warning(reason, title=say(lang, "model_refused"))
             menu = {chooser.model: gr.update(value=model)}

@@ -104,8 +104,12 @@ class Page:
         return demo
 
     def _menu(self, model: str) -> list[tuple[str, str]]:
-        marks = {"embedded": "●", "cached": "●", "download": "○"}
-        entries = [(f"{marks[entry.state()]} {entry.name}", entry.name) for entry in CATALOGUE]
+        """The models of the list, with what is here (●) and what a download would take (○)."""
+        entries = []
+        for entry in CATALOGUE:
+            here = entry.state() != "download"
+            text = f"● {entry.name}" if here else f"○ {entry.name} · {entry.megabytes:.0f} MB"
+            entries.append((text, entry.name))
         if all(name != model for _, name in entries):
             entries.insert(0, (f"● {model}", model))
         return entries
@@ -125,8 +129,11 @@ _LANGUAGE = """() => {
     return code;
   };
   window.vitscopeLanguage();
+  document.addEventListener('focusin', (event) => {
+    if (event.target.matches('input[role=combobox]:not([readonly])')) event.target.select();
+  });
 }"""
-"""Sets the language at load: chosen before on this browser, else the browser's own. Gradio by
+"""Lets typing into a menu search at once, instead of adding to the name that stands there. Sets the language at load: chosen before on this browser, else the browser's own. Gradio by
 itself knows only zh-CN and zh-TW of the Chinese codes, and forgets a choice."""
 
 _SWITCH = "(code) => { window.vitscopeLanguage(code); }"
