@@ -1,0 +1,67 @@
+"""Giving timm's ViT fewer tokens: its own forward pass, with some patches left out.
+
+The module's own pieces run in their own order, so nothing on it changes and people can do
+this to one shared model at the same time. Tokens are left out after their positions were
+added: a token that stays keeps its place, and one that is left out is read by no block.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explainers.models.errors import ModelError
+from explainers.registry import Support
+from explainers.sentence import Sentence
+
+
+def timm_support(module: nn.Module) -> Support:
+    """Whether the module's forward pass is timm's own, whose pieces are known here."""
+    from timm.models.vision_transformer import VisionTransformer
+
+    kind = type(module)
+    own = all(
+        getattr(kind, name) is getattr(VisionTransformer, name) and name not in vars(module)
+        for name in ("forward", "forward_features")
+    )
+    return Support(True) if own else no_support(kind.__name__)
+
+
+def no_support(family: str) -> Support:
+    """The refusal for models whose forward pass is not known piece by piece."""
+    return Support(
+        False,
+        Sentence(
+            "no_token_removal",
+            "{family} models run their forward pass in a way of their own, so tokens cannot be "
+            "taken out of it; fill the hidden patches instead.",
+            family=family,
+        ),
+    )
+
+
+def forward_tokens(module: Any, pixels: Tensor, keep: Tensor) -> Tensor:
+    """The answer (B, classes) of a timm ViT that is given only some of its patch tokens.
+
+    pixels: (B, 3, h, w), or (1, 3, h, w) for one photo and B sets of patches. keep: (B, n)
+    whole numbers, the patches kept, counted in reading order. Prefix tokens always stay;
+    average pooling means over the patches kept. With all of them kept, in order, the answer
+    is the module's own, bit for bit.
+    """
+    if not keep.shape[1]:
+        raise ModelError(
+            Sentence(
+                "no_tokens_left",
+                "With every patch taken out the model would have nothing to look at; hide "
+                "smaller squares.",
+            )
+        )
+    tokens = module._pos_embed(module.patch_embed(pixels))  # (1 or B, prefix + N, width)
+    prefix = module.num_prefix_tokens
+    rows = torch.arange(prefix, device=keep.device).expand(len(keep), -1)
+    rows = torch.cat([rows, keep + prefix], 1)  # (B, prefix + n)
+    tokens = tokens.expand(len(keep), -1, -1)
+    tokens = tokens.gather(1, rows[..., None].expand(-1, -1, tokens.shape[-1]))
+    return module.forward_head(module.norm(module.blocks(module.norm_pre(tokens))))
