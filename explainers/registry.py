@@ -16,9 +16,9 @@ from explainers.sentence import Sentence
 Question = Literal["look", "counted", "without", "sees"]
 """Where did it look / what counted for this class / what happens without it / what does it see."""
 
-Need = Literal["attention", "decision", "class", "gradients", "readout"]
+Need = Literal["attention", "decision", "class", "gradients", "readout", "features"]
 """What a model must offer: attention rows, one decision row, class logits, gradients, a
-head that can be asked about any block's tokens."""
+head that can be asked about any block's tokens, the features entering and leaving a block."""
 
 
 @dataclass(frozen=True)

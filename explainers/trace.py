@@ -172,9 +172,12 @@ class Trace:
         if not support:
             raise ModelError(support.reason)
         if self.pool is not None:
-            self._one()
-            return self.pool.rows(slice(0, 1))[0, :, 0].mean(0)
+            return self.pooled_row(self.pool.rows(slice(0, 1))[0, :, 0].mean(0))
         return self.model.adapter.decision_weights(self.tokens).to(self.pixels.device, dtype)
+
+    def pooled_row(self, row: Tensor) -> Tensor:
+        """An attention pool's row over all tokens (N,): zero on a prefix that it leaves out."""
+        return torch.nn.functional.pad(row, (self.tokens - len(row), 0))
 
     # -- gradients ---------------------------------------------------------------------------
 

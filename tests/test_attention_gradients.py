@@ -179,7 +179,7 @@ def test_daam_equals_its_definition(variant: str) -> None:
         v = qkv.unflatten(1, (3, 2, -1))[:, 2]  # (N, H, D)
         for j in range(trace.tokens):
             m = sum(
-                float(x.A[block][h, i, j] * (gradients[block][h, i].clamp(min=0) @ v[j, h]))
+                (x.A[block][h, i, j] * (gradients[block][h, i].clamp(min=0) @ v[j, h])).item()
                 for i in rows
                 for h in range(2)
             )
@@ -255,3 +255,32 @@ def test_one_gradient_pass_serves_all_these_methods() -> None:
     assert len(runs) == 1
     run("legrad", trace, 1)
     assert len(runs) == 2
+
+
+# -- attention pools -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", [0, 2])
+def test_an_attention_pool_starts_the_look(prefix: int) -> None:
+    """r starts at the latent's row (no identity), then walks the blocks; a pool that leaves the
+    prefix tokens out gives them nothing."""
+    module = tiny_vit(global_pool="map", class_token=False, reg_tokens=prefix)
+    trace = wrap_model(module).trace(PHOTO)
+    assert trace.pool is not None
+    pool = trace.pool.rows(slice(0, 1))[0, :, 0]  # (H, patches)
+    start = torch.cat([torch.zeros(prefix, dtype=torch.float64), pool.mean(0)])
+    eye = torch.eye(trace.tokens, dtype=torch.float64)
+    rolled, relevance = eye, eye
+    gradients = trace.gradients(1)
+    for block in range(3):
+        A = trace.attention(block)
+        rolled = (A.mean(0) + eye) / 2 @ rolled
+        G = gradients.attention(block)
+        relevance = relevance + (A * G).clamp(min=0).mean(0) @ relevance
+    np.testing.assert_allclose(run("rollout", trace), on_grid(trace, start @ rolled), atol=1e-12)
+    start = (pool * gradients.attention(-1)[:, 0]).clamp(min=0).mean(0)
+    start = torch.cat([torch.zeros(prefix, dtype=torch.float64), start])
+    np.testing.assert_allclose(
+        run("relevance", trace, 1), on_grid(trace, start @ relevance), atol=1e-12
+    )
+    assert run("legrad", trace, 1).max() > 0

@@ -40,7 +40,7 @@ def legrad(trace: Trace, objective: Objective, progress: Progress) -> Finding:
             with pool:
                 answer = score(adapter.read_out(stream))
             call = pool.calls[0] if trace.pool is not None else capture.calls[block]
-            total += _mean_positive(call, answer)
+            total += trace.pooled_row(_mean_positive(call, answer))
     return over_patches(trace, total / depth, share=False)
 
 
@@ -65,7 +65,7 @@ METHOD = register(
         question="counted",
         class_specific=True,
         signed=False,
-        needs=("attention", "class", "gradients", "readout"),
+        needs=("attention", "class", "gradients", "readout", "features"),
         cost=lambda parameters, patches: 3,
         paper="Bousselham et al., LeGrad: An Explainability Method for Vision Transformers via "
         "Feature Formation Sensitivity, ICCV 2025",

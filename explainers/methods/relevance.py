@@ -34,7 +34,7 @@ def _start(trace: Trace, gradients: Gradients) -> Tensor:
     if trace.pool is None:
         return trace.decision_row()
     attention = trace.pool.rows(slice(0, 1))[0]  # (H, 1, N)
-    return (attention * gradients.attention(-1)).clamp_(min=0).mean(0)[0]
+    return trace.pooled_row((attention * gradients.attention(-1)).clamp_(min=0).mean(0)[0])
 
 
 METHOD = register(

@@ -32,7 +32,10 @@ class Objective:
 
 @dataclass
 class Scorer:
-    """pixels (B, 3, h, w) → the explained number (B,), reporting each photo it runs."""
+    """pixels (B, 3, h, w) → the explained number (B,), reporting each photo it runs.
+
+    keep: (B, n), the patches whose tokens the model is given, where not all of them.
+    """
 
     model: VisionModel
     objective: Objective
@@ -41,8 +44,8 @@ class Scorer:
     score: Score = "logit"
     done: int = field(default=0, init=False)
 
-    def __call__(self, pixels: Tensor) -> Tensor:
+    def __call__(self, pixels: Tensor, keep: Tensor | None = None) -> Tensor:
         self.progress(min(self.done, self.total), self.total)
-        value = self.objective.of(self.model.logits(pixels), self.score)
-        self.done += len(pixels)
+        value = self.objective.of(self.model.logits(pixels, keep), self.score)
+        self.done += len(value)
         return value

@@ -1,10 +1,14 @@
-"""SmoothGrad (Smilkov et al., 2017): the gradient averaged over noisy copies of the photo."""
+"""SmoothGrad (Smilkov et al., 2017), and its relatives SmoothGrad² and VarGrad.
+
+The gradient over noisy copies of the photo: its mean, its mean square, or its variance.
+"""
 
 from __future__ import annotations
 
 import torch
 from captum.attr import Saliency
 
+from explainers.attention_call import exact
 from explainers.heatmap import Finding
 from explainers.methods.pixel_maps import RESOLUTION, pixel_finding
 from explainers.methods.scoring import Objective, Progress, Scorer
@@ -19,29 +23,39 @@ def smoothgrad(
     objective: Objective,
     progress: Progress,
     *,
+    kind: str,
     samples: int,
     sigma: float,
     seed: int,
     resolution: str,
 ) -> Finding:
-    """max over channels of |mean of ∂y/∂pixel over noisy copies|, (H, W) of the model input.
+    """max over channels of a statistic of g = ∂y/∂pixel over noisy copies: (H, W) of the input.
 
-    The noise is normal with standard deviation sigma · (max − min of the input). Captum draws
-    its noise from the process's one generator, which other threads use too, so the noisy
-    batches are prepared here from a generator of their own.
+    kind "mean": |mean g|; "squared": mean g² (Hooker et al., 2019); "variance": mean g² −
+    (mean g)² (Adebayo et al., 2018). The noise is normal with standard deviation
+    sigma · (max − min of the input). Captum draws its noise from the process's one generator,
+    which other threads use too, so the noisy batches are prepared here from a generator of
+    their own.
     """
     pixels = trace.pixels.detach()  # (1, 3, H, W)
     spread = float(pixels.max() - pixels.min()) * sigma
     generator = torch.Generator().manual_seed(seed)
     gradient = Saliency(Scorer(trace.model, objective, progress, total=samples))
-    total = torch.zeros_like(pixels[0])
+    total, squares, origin = (torch.zeros_like(exact(pixels[0])) for _ in range(3))
     for first in range(0, samples, _BATCH):
         size = (min(_BATCH, samples - first), *pixels.shape[1:])
         # Drawn in float32 on the CPU, so that a seed means the same noise everywhere.
         noise = torch.randn(size, generator=generator).to(pixels)
         noisy = (pixels + spread * noise).requires_grad_()
-        total += gradient.attribute(noisy, abs=False).detach().sum(0)
-    return pixel_finding(trace, (total / samples).abs().amax(0), resolution)
+        found = exact(gradient.attribute(noisy, abs=False).detach())  # (pictures, 3, H, W)
+        if kind == "variance" and not first:
+            origin = found[0]  # counted from one of the draws, the sums do not cancel out
+        total += (found - origin).sum(0)
+        squares += (found - origin).square().sum(0)
+    statistic = (total / samples).abs() if kind == "mean" else squares / samples
+    if kind == "variance":
+        statistic = (statistic - (total / samples).square()).clamp_min(0)
+    return pixel_finding(trace, statistic.amax(0), resolution)
 
 
 METHOD = register(
@@ -61,9 +75,18 @@ METHOD = register(
   author={Smilkov, Daniel and Thorat, Nikhil and Kim, Been and Vi{\\'e}gas, Fernanda and
     Wattenberg, Martin},
   journal={arXiv:1706.03825}, year={2017}}""",
-        limits="The amount of noise is a choice, and the map follows it.",
+        limits="The amount of noise is a choice, and the map follows it. The squared mean and the "
+        "variance no longer say whether the gradient has one direction.",
         function=smoothgrad,
         parameters=(
+            Parameter(
+                "kind",
+                "mean",
+                "choice",
+                "The mean of the gradients, the mean of their squares (SmoothGrad²), or their "
+                "variance (VarGrad).",
+                choices=("mean", "squared", "variance"),
+            ),
             Parameter(
                 "samples", 24, "integer", "How many noisy copies are averaged.", low=1, high=500
             ),

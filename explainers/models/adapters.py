@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from explainers.models import token_removal
 from explainers.models.errors import ModelError
 from explainers.registry import Support
 from explainers.sentence import Sentence
@@ -54,6 +55,7 @@ class Adapter:
     patch: tuple[int, int] = (0, 0)
     pooling: Pooling = "other"
     pooling_name: str = ""
+    batch_first: bool = True  # features are (B, N, width), not (N, B, width)
 
     @property
     def depth(self) -> int:
@@ -111,6 +113,21 @@ class Adapter:
         weights[first.get(self.pooling, slice(self.prefix, None))] = 1
         return weights / weights.sum()
 
+    def features_support(self) -> Support:
+        """Whether the tensors of `NAMES` can be kept: they are seen where LayerNorms are called."""
+        norms = [norm for block in self.blocks for norm in (block.norm1, block.norm2)]
+        named = all(isinstance(n, nn.LayerNorm) and n.weight is not None for n in norms)
+        if norms and named and self.batch_first:
+            return YES
+        return Support(
+            False,
+            Sentence(
+                "no_features",
+                "This model has no LayerNorm before the attention and the MLP of each block (or "
+                "puts tokens before photos), so the features between its blocks are not read.",
+            ),
+        )
+
     def readout_support(self) -> Support:
         """Whether the head can be asked about a vector that the model did not pool itself."""
         return Support(
@@ -129,6 +146,17 @@ class Adapter:
         An attention pool reads the tokens themselves.
         """
         raise ModelError(self.readout_support().reason)
+
+    def removal_support(self) -> Support:
+        """Whether the model can be given fewer patch tokens than its photo has."""
+        return token_removal.no_support(self.family)
+
+    def forward_tokens(self, pixels: Tensor, keep: Tensor) -> Tensor:
+        """The answer (B, classes) from some patch tokens only; see `token_removal`.
+
+        pixels: (B or 1, 3, h, w); keep: (B, n), the patches kept, in reading order.
+        """
+        raise ModelError(self.removal_support().reason)
 
     # -- what the views of figure 7 are drawn from -------------------------------------------
 
@@ -179,101 +207,6 @@ class Adapter:
         table = _demand(self._positions(), self.positions_support())
         rows, columns = self._positions_grid()
         return table.detach().reshape(-1, table.shape[-1])[-rows * columns :]
-
-
-class TimmAdapter(Adapter):
-    """timm's `VisionTransformer`: ViT, DeiT (also distilled), AugReg, DINOv2, registers, …"""
-
-    family = "timm ViT"
-
-    def __init__(self, module: Any) -> None:
-        self._module = module
-        self.blocks = tuple(
-            BlockParts(block.norm1, block.norm2, block.attn.proj, getattr(block.attn, "norm", None))
-            for block in module.blocks
-        )
-        self.heads = module.blocks[0].attn.num_heads
-        self.classes = module.num_classes
-        self.prefix = module.num_prefix_tokens
-        registers = getattr(module, "num_reg_tokens", 0)
-        named = ["CLS"] if module.has_class_token else []
-        if hasattr(module, "head_dist"):
-            named.append("DIST")
-        self.prefix_names = (*named, *(f"register {i + 1}" for i in range(registers)))
-        self.patch = tuple(module.patch_embed.patch_size)
-        self.pooling_name = module.global_pool
-        self.pooling = self._pooling()
-
-    def _pooling(self) -> Pooling:
-        if hasattr(self._module, "head_dist"):
-            return "distilled"
-        if self.pooling_name == "avg":
-            return "all" if self._module.pool_include_prefix else "avg"
-        if self.pooling_name == "map" and self._module.attn_pool.latent_len == 1:
-            return "map"
-        return "token" if self.pooling_name == "token" else "other"
-
-    def grid(self, size: Sequence[int]) -> tuple[int, int]:
-        rows, columns = self._module.patch_embed.dynamic_feat_size(tuple(size))
-        return int(rows), int(columns)
-
-    def readout_support(self) -> Support:
-        return YES if self.classes else Adapter.readout_support(self)
-
-    def read_out(self, stream: Tensor) -> Tensor:
-        module = self._module
-        if self.pooling == "map":
-            return module.forward_head(module.norm(stream))
-        vector = module.fc_norm(module.norm(stream.mean(1)))
-        if self.pooling == "distilled":
-            return (module.head(vector) + module.head_dist(vector)) / 2
-        return module.head(vector)
-
-    def _filters(self) -> Tensor | None:
-        weight = getattr(getattr(self._module.patch_embed, "proj", None), "weight", None)
-        return weight.detach() if weight is not None and weight.shape[1:2] == (3,) else None
-
-    def _positions(self) -> Tensor | None:
-        return getattr(self._module, "pos_embed", None)
-
-    def _positions_grid(self) -> tuple[int, int]:
-        rows, columns = self._module.patch_embed.grid_size
-        return int(rows), int(columns)
-
-
-def adapt(module: nn.Module, size: tuple[int, int] | None) -> Adapter:
-    """The adapter of a module's family; ModelError says why a family is not read."""
-    # timm takes two seconds to import: only when a model is at hand.
-    from timm.layers import Attention, PatchEmbed
-    from timm.models.vision_transformer import Block, VisionTransformer
-
-    from explainers.models.encoder_adapter import EncoderAdapter, find_encoder
-
-    if isinstance(module, VisionTransformer):
-        blocks: list[Any] = list(module.blocks)
-        standard = all(type(b) is Block and type(b.attn) is Attention for b in blocks)
-        if standard and all(getattr(b.attn, "gate", None) is None for b in blocks):
-            if isinstance(module.patch_embed, PatchEmbed):
-                return TimmAdapter(module)
-            raise _refusal(module, type(module.patch_embed).__name__)
-        raise _refusal(module, type(blocks[0]).__name__ + "/" + type(blocks[0].attn).__name__)
-    encoder = find_encoder(module)
-    if encoder is not None:
-        return EncoderAdapter(module, encoder, size)
-    raise _refusal(module, type(module).__name__)
-
-
-def _refusal(module: nn.Module, part: str) -> ModelError:
-    return ModelError(
-        Sentence(
-            "family_not_read",
-            "{family} is not read yet (its {part} is of another design than the plain Vision "
-            "Transformer's); plain, distilled, register and average-pooling ViTs of timm and "
-            "models built on nn.TransformerEncoder are.",
-            family=type(module).__name__,
-            part=part,
-        )
-    )
 
 
 def _demand(tensor: Tensor | None, support: Support) -> Tensor:

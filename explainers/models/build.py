@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from explainers.models.adapters import adapt
 from explainers.models.checkpoint import Recipe, differences, read_tensors, stored_grid
 from explainers.models.errors import ModelError
+from explainers.models.families import adapt
 from explainers.models.hub import check_weights
 from explainers.sentence import Sentence
 

@@ -62,6 +62,7 @@ class EncoderAdapter(Adapter):
             for layer in encoder.layers
         )
         self.heads = encoder.layers[0].self_attn.num_heads
+        self.batch_first = encoder.layers[0].self_attn.batch_first
         self._convolution = _patch_convolution(module)
         self.patch = self._patch_size()
         self._stored_size = _stored_size(module) or size

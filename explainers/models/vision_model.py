@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from explainers.image import Geometry, Photo
-from explainers.models.adapters import YES, Adapter, adapt
+from explainers.models.adapters import YES, Adapter
 from explainers.models.errors import ModelError
+from explainers.models.families import adapt
 from explainers.models.labels import find_class
 from explainers.models.preprocessing import Preprocessing
 from explainers.registry import Support, find_method
@@ -71,8 +72,12 @@ class VisionModel:
         geometries = [self.preprocessing.geometry(photo, self.adapter.patch) for photo in photos]
         return pixels.to(self.device, self.dtype), geometries
 
-    def logits(self, pixels: Tensor) -> Tensor:
-        """One pass of the model: (B, classes), or its pooled features where it has no head."""
+    def logits(self, pixels: Tensor, keep: Tensor | None = None) -> Tensor:
+        """One pass of the model: (B, classes), or its pooled features where it has no head.
+
+        keep: (B, n), the patches whose tokens the model is given, where not all of them
+        (see `Adapter.forward_tokens`).
+        """
         if self.module.training:
             raise ModelError(
                 Sentence(
@@ -81,7 +86,8 @@ class VisionModel:
                     "call model.eval() first.",
                 )
             )
-        answer = self.module(pixels)
+        forward = self.adapter.forward_tokens
+        answer = self.module(pixels) if keep is None else forward(pixels, keep)
         if not isinstance(answer, Tensor):
             raise ModelError(
                 Sentence(
@@ -116,6 +122,8 @@ class VisionModel:
             return self.adapter.decision_support()
         if need == "readout":
             return self.adapter.readout_support()
+        if need == "features":
+            return self.adapter.features_support()
         if need == "class":
             return YES if self.classes else _NO_CLASSES
         if need == "gradients":
