@@ -14,6 +14,9 @@ from explainers.sentence import Sentence
 SEEN_ALL = 0.995
 """Above this share of the photo, what was cut off is no more than rounding."""
 
+IN_NOTES = {"completeness_error": "completeness"}
+"""Figures that need no line of their own when a note of this key tells them already."""
+
 
 def waiting(lang: str) -> str:
     """A card whose map has not been begun."""
@@ -87,8 +90,10 @@ def _figures(lang: str, heat: HeatMap) -> list[str]:
     lines = []
     if heat.prefix_share is not None:
         lines.append(say(lang, "figure_prefix", percent=f"{100 * heat.prefix_share:.1f}"))
-    named = texts(lang)["figures"]
+    named, said = texts(lang)["figures"], {getattr(note, "key", "") for note in heat.notes}
     for name, value in heat.figures.items():
+        if name in IN_NOTES and IN_NOTES[name] in said:
+            continue
         template = named.get(name, "{name}: {value}")
         lines.append(template.format(name=name.replace("_", " "), value=f"{value:.3g}"))
     return lines

@@ -29,6 +29,8 @@ class Card:
     baseline_box: gr.Row | None
     text: gr.HTML
     save: gr.Button
+    controls: dict[str, Any]
+    """The method's own settings: parameter → its control."""
 
 
 @dataclass
@@ -42,12 +44,19 @@ class ExplainTab:
     cards: dict[str, Card]
     display: list[Any]
     """In the order of `Display`'s fields: opacity, unsigned, signed, style, range, smooth."""
-    controls: dict[Place, Any]
-    setting_boxes: dict[str, gr.Group]
     save_all: gr.Button
     hint: gr.HTML
     shape: gr.HTML
     """Carries the photo's proportions to the style sheet."""
+
+    @property
+    def controls(self) -> dict[Place, Any]:
+        """The settings of all methods, in the order of `settings.places`."""
+        return {
+            (name, parameter): control
+            for name, card in self.cards.items()
+            for parameter, control in card.controls.items()
+        }
 
 
 def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
@@ -64,6 +73,7 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
                     elem_id="vs-cancel",
                     min_width=100,
                 )
+            save_all = gr.Button(t("save_all"), elem_id="vs-save-all", interactive=False, size="sm")
         with gr.Column(elem_classes="vs-main", min_width=300):
             status = gr.HTML(elem_classes="vs-status", elem_id="vs-status")
             shape = gr.HTML(elem_classes="vs-shape")
@@ -72,8 +82,6 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
                 cards = {name: _card(t, method) for name, method in methods.items()}
         with gr.Column(elem_classes="vs-options", min_width=260):
             display = _display(t)
-            controls, boxes = _settings(t, methods)
-            save_all = gr.Button(t("save_all"), elem_id="vs-save-all", interactive=False)
     return ExplainTab(
         groups=groups,
         go=go,
@@ -81,8 +89,6 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
         status=status,
         cards=cards,
         display=display,
-        controls=controls,
-        setting_boxes=boxes,
         save_all=save_all,
         hint=hint,
         shape=shape,
@@ -129,8 +135,13 @@ def _card(t: gr.I18n, method: Method) -> Card:
                     elem_classes="vs-baseline",
                 )
                 gr.HTML(t("baseline"), elem_classes="vs-text")
+        controls = {}
+        if method.parameters:
+            with gr.Accordion(t("settings"), open=False, elem_classes="vs-settings"):
+                for parameter in method.parameters:
+                    controls[parameter.name] = settings.control(t, method, parameter)
         save = gr.Button(t("save_one"), size="sm", interactive=False)
-    return Card(box, image, baseline, baseline_box, text, save)
+    return Card(box, image, baseline, baseline_box, text, save, controls)
 
 
 def _display(t: gr.I18n) -> list[Any]:
@@ -150,20 +161,3 @@ def _display(t: gr.I18n) -> list[Any]:
         )
         smooth = gr.Checkbox(False, label=t("smooth"), info=t("smooth_info"))
     return [opacity, unsigned, signed, style, extent, smooth]
-
-
-def _settings(
-    t: gr.I18n, methods: Mapping[str, Method]
-) -> tuple[dict[Place, Any], dict[str, gr.Group]]:
-    controls: dict[Place, Any] = {}
-    boxes = {}
-    with gr.Accordion(t("settings"), open=False):
-        for name, method in methods.items():
-            if not method.parameters:
-                continue
-            with gr.Group(visible=name in START, elem_classes="vs-settings") as box:
-                gr.HTML(t(f"method.{name}"), elem_classes="vs-settings-title")
-                for parameter in method.parameters:
-                    controls[name, parameter.name] = settings.control(t, method, parameter)
-            boxes[name] = box
-    return controls, boxes

@@ -45,14 +45,12 @@ class Showing:
         self.trace: Trace | None = None
 
     def begin(self) -> Updates:
-        """The cards and settings of the methods asked for, before anything is known."""
+        """The cards of the methods asked for, before anything is known."""
         wanted, empty = set(self.request.methods), self.request.scene.photo is None
         updates: Updates = {
             card.box: gr.update(visible=name in wanted and not empty)
             for name, card in self.tab.cards.items()
         }
-        for name, box in self.tab.setting_boxes.items():
-            updates[box] = gr.update(visible=name in wanted)
         key = "explain_empty" if empty else "explain_no_method"
         updates[self.tab.hint] = gr.update(
             value=say(self.lang, key), visible=empty or not self.request.methods

@@ -65,7 +65,6 @@ class Widgets:
             *(chooser.photo_note, chooser.class_note),
             *(chooser.top, chooser.target, chooser.against, self.ranks),
             *(tab.status, tab.hint, tab.shape, tab.cancel, tab.save_all),
-            *tab.setting_boxes.values(),
         ]
         for card in tab.cards.values():
             widgets += [card.box, card.image, card.text, card.save]
