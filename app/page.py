@@ -133,8 +133,9 @@ _LANGUAGE = """() => {
     if (event.target.matches('input[role=combobox]:not([readonly])')) event.target.select();
   });
 }"""
-"""Lets typing into a menu search at once, instead of adding to the name that stands there. Sets the language at load: chosen before on this browser, else the browser's own. Gradio by
-itself knows only zh-CN and zh-TW of the Chinese codes, and forgets a choice."""
+"""Sets the language at load: chosen before on this browser, else the browser's own. Gradio by
+itself knows only zh-CN and zh-TW of the Chinese codes, and forgets a choice. Besides, typing
+into a menu searches at once instead of adding to the name that stands there."""
 
 _SWITCH = "(code) => { window.vitscopeLanguage(code); }"
 _CURRENT = "() => window.vitscopeLanguage()"

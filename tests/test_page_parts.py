@@ -27,7 +27,7 @@ from explainers.methods.parameters import check_parameters
 from tests.tiny import tiny_vit
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -90,13 +90,13 @@ def test_job_reports_and_stops_at_its_next_model_call() -> None:
 
 def test_stopped_job_that_still_waits_never_begins() -> None:
     workers, gate, ran = Workers(1), threading.Event(), []
-    first = workers.begin(1, lambda report: gate.wait(5))
+    first = workers.begin(1, lambda report: gate.wait(60))
     second = workers.begin(2, lambda report: ran.append(1))
     assert not second.started.is_set()
     second.stop()
     gate.set()
-    assert first.wait(5)
-    assert second.wait(5)
+    assert first.wait(30)
+    assert second.wait(30)
     assert not ran
 
 
@@ -113,19 +113,19 @@ def test_a_slow_load_blocks_nobody_else_and_is_shared() -> None:
     def load(name: str, report: Report, download: bool) -> VisionModel:
         loads.append(name)
         if name == "slow":
-            gate.wait(5)
+            gate.wait(60)
         return tiny_model()
 
     pool = ModelPool(load)
     slow, again = pool.begin("slow"), pool.begin("slow")
     assert slow is again
     quick = pool.begin("quick")
-    assert quick.wait(5)
+    assert quick.wait(30)
     assert pool.ready("quick") is quick.result()
     assert pool.ready("slow") is None
     pool.leave(again)  # one of two goes: it is loaded for the other
     gate.set()
-    assert slow.wait(5)
+    assert slow.wait(30)
     assert pool.ready("slow") is slow.result()
     assert loads == ["slow", "quick"]
 
@@ -134,7 +134,7 @@ def test_pool_keeps_a_few_models_and_the_pinned_ones() -> None:
     pool = ModelPool(lambda name, report, download: tiny_model(), limit=2)
     pool.add("pinned", tiny_model())
     for name in "abc":
-        assert pool.begin(name).wait(5)
+        assert pool.begin(name).wait(30)
         wait_until(lambda name=name: pool.ready(name) is not None)
     assert pool.names() == ["pinned", "b", "c"]
 
@@ -150,7 +150,7 @@ def test_failed_load_is_told_and_can_be_tried_again() -> None:
 
     pool = ModelPool(load)
     job = pool.begin("x")
-    assert job.wait(5)
+    assert job.wait(30)
     with pytest.raises(ModelError, match="not now"):
         job.result()
     wait_until(lambda: pool.begin("x") is not job)
