@@ -63,7 +63,6 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
     """Lay the tab out: methods at the left, maps in the middle, drawing options below left."""
     with gr.Row(elem_classes="vs-explain", equal_height=False):
         with gr.Column(elem_classes="vs-methods", min_width=260):
-            groups = _method_groups(t, methods)
             with gr.Row(elem_classes="vs-tight"):
                 go = gr.Button(t("go"), variant="primary", elem_id="vs-go", min_width=100)
                 cancel = gr.Button(
@@ -73,6 +72,7 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
                     elem_id="vs-cancel",
                     min_width=100,
                 )
+            groups = _method_groups(t, methods)
             save_all = gr.Button(t("save_all"), elem_id="vs-save-all", interactive=False, size="sm")
         with gr.Column(elem_classes="vs-main", min_width=300):
             status = gr.HTML(elem_classes="vs-status", elem_id="vs-status")
