@@ -9,7 +9,9 @@ from torch import nn
 from explainers.models.adapters import Adapter
 from explainers.models.encoder_adapter import EncoderAdapter, find_encoder
 from explainers.models.errors import ModelError
+from explainers.models.reference_adapter import ReferenceAdapter
 from explainers.models.timm_adapter import TimmAdapter
+from explainers.models.vit import VisionTransformer as ReferenceViT
 from explainers.sentence import Sentence
 
 
@@ -28,6 +30,8 @@ def adapt(module: nn.Module, size: tuple[int, int] | None) -> Adapter:
             raise _refusal(module, type(module.patch_embed).__name__)
         attention = getattr(blocks[0], "attn", None)
         raise _refusal(module, f"{type(blocks[0]).__name__}/{type(attention).__name__}")
+    if isinstance(module, ReferenceViT):
+        return ReferenceAdapter(module)
     encoder = find_encoder(module)
     if encoder is not None:
         return EncoderAdapter(module, encoder, size)
