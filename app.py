@@ -25,5 +25,11 @@ demo = page.demo
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    page.warm()
-    page.launch(server_name=options.host, server_port=options.port, share=options.share or None)
+    page.launch(
+        server_name=options.host,
+        server_port=options.port,
+        share=options.share or None,
+        prevent_thread_lock=True,
+    )
+    page.warm()  # after the page is served, or it would delay the first one
+    demo.block_thread()
