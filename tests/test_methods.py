@@ -31,6 +31,8 @@ CLASSIFIERS = [name for name in VARIANTS if name != "headless"]
 SETTINGS: dict[str, dict[str, object]] = {
     "integrated_gradients": {"steps": 6},
     "smoothgrad": {"samples": 6},
+    "gradient_shap": {"samples": 6},
+    "score_cam": {"channels": 8, "at": "norm1"},
 }
 
 

@@ -27,7 +27,9 @@ from tests.tiny import tiny_encoder, tiny_photo_array, tiny_vit
 QUICK: dict[str, dict[str, object]] = {
     "integrated_gradients": {"steps": 4},
     "smoothgrad": {"samples": 6},  # two batches
+    "gradient_shap": {"samples": 6},
     "occlusion": {"window": 2},
+    "score_cam": {"channels": 12},  # two batches
 }
 
 

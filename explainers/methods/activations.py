@@ -45,17 +45,21 @@ def weighed(
         progress(1, 1)
     pairs = {n: (exact(a[trace.prefix :]), exact(g[trace.prefix :])) for n, (a, g) in found.items()}
     place = latest(trace, block) if at == "auto" else at
-    cut_off = not pairs["output"][1].any() and bool(pairs["norm1"][1].any())
-    if place == "output" and cut_off:
+    if place == "output" and not pairs["output"][1].any() and pairs["norm1"][1].any():
         if at == "output":
-            raise ModelError(_no_gradient(block))
+            raise _cut_off(block)
         place = "norm1"
     return pairs[place]
 
 
-def features(trace: Trace, block: int, at: str) -> Tensor:
-    """Features of the patches alone, (h·w, width): kept by the trace, or one more run."""
+def features(trace: Trace, block: int, at: str, counting: bool = False) -> Tensor:
+    """Features of the patches alone, (h·w, width): kept by the trace, or one more run.
+
+    counting: raises ModelError, as `weighed` does, where no patch reaches the answer.
+    """
     place = latest(trace, block) if at == "auto" else at
+    if counting and place == "output" and latest(trace, block) != "output":
+        raise _cut_off(block)
     return exact(_tokens(trace, place, block)[trace.prefix :])
 
 
@@ -108,11 +112,13 @@ def signs_note(features: Tensor) -> tuple[Sentence, ...]:
     )
 
 
-def _no_gradient(block: int) -> Sentence:
-    return Sentence(
-        "cam_no_gradient",
-        "After block {block} the answer is read from other tokens alone, so the gradient of every "
-        'patch is 0 at its output; choose at="norm1" (what its attention reads) or an earlier '
-        "block.",
-        block=block,
+def _cut_off(block: int) -> ModelError:
+    return ModelError(
+        Sentence(
+            "cam_no_gradient",
+            "After block {block} the answer is read from other tokens alone, so no patch counts "
+            'at its output (every gradient there is 0); choose at="norm1" (what its attention '
+            "reads) or an earlier block.",
+            block=block,
+        )
     )

@@ -25,7 +25,7 @@ def score_cam(
     The photo is the normalised one: what M hides becomes the training set's mean colour.
     """
     progress(0, 1)
-    found = features(trace, block, at)  # (h·w, width)
+    found = features(trace, block, at, counting=True)  # (h·w, width)
     chosen = found.var(0, correction=0).topk(min(channels, found.shape[1])).indices
     maps = found[:, chosen].T.unflatten(1, trace.grid)  # (channels, h, w)
     scorer = Scorer(trace.model, objective, progress, total=len(maps))

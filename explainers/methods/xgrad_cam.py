@@ -19,7 +19,9 @@ def xgrad_cam(
     Before the ReLU the patches' values sum to Σ g·A, the first-order share of the score. A
     feature whose sum is exactly 0 has no such weight and is left out.
     """
-    features, gradients = weighed(trace, objective, progress, block, at)  # (h·w, width)
+    pair = weighed(trace, objective, progress, block, at)  # (h·w, width)
+    # Sums of both signs cancel: in float32 a weight could lose half its digits.
+    features, gradients = (tensor.cpu().double() for tensor in pair)
     sums = features.sum(0)
     weights = torch.where(sums == 0, 0, (gradients * features).sum(0) / sums)
     return clipped(trace, features @ weights, *signs_note(features))
