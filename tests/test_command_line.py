@@ -28,6 +28,7 @@ from explainers.command.sheets import ROWS
 from explainers.command.summary import confused, lines
 from explainers.command.terminal import download_bar
 from explainers.command.true_classes import TrueClasses
+from explainers.measures import measure
 from explainers.methods.explain import explain
 from explainers.models.errors import ModelError
 from explainers.models.labels import imagenet_labels
@@ -510,6 +511,48 @@ def test_help_names_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
 # -- names of files and classes -----------------------------------------------------------------
 
 
+def test_measured_maps_have_their_areas_in_the_index(
+    run: Run, folder: Path, out: Path, weights: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = (folder, "--methods", "rollout,saliency", "--target", "teapot")
+    assert run(*options) == 0
+    assert list(rows(out)["tabby/a.png"]) == list(COLUMNS)
+    capsys.readouterr()
+    assert run(*options, "--measure") == 0, "a finished photo is measured all the same"
+    said = capsys.readouterr().out
+    trace = load_model(weights).trace(load_photo(folder / "tabby" / "b.png"))
+    table = rows(out)
+    row = table["tabby/b.png"]
+    for name in ("rollout", "saliency"):
+        heat = explain(name, trace, "teapot")
+        for kind in ("deletion", "insertion"):
+            found = measure(heat, trace, kind, target="teapot", full=True)
+            mean, deviation = found.random_area
+            for column, area in (
+                (name, found.area),
+                ("random", mean),
+                ("random_sd", deviation),
+                ("centre", found.centre.area),
+            ):
+                assert float(row[f"{kind}_{column}"]) == pytest.approx(area, abs=1e-5)
+    mean = sum(float(row["deletion_rollout"]) for row in table.values()) / len(table)
+    assert f"{mean:8.3f}" in said
+    assert f"rollout ({len(table)} photos)" in said
+    before = (out / "index.csv").read_bytes()
+    assert run(*options, "--measure") == 0
+    assert (out / "index.csv").read_bytes() == before
+    assert run(*options) == 0, "an index with measures is gone on with"
+    assert rows(out)["tabby/b.png"]["deletion_rollout"] == ""
+
+
+def test_measures_need_classes(
+    run: Run, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    headless = save_model(tmp_path / "headless", classes=0, labels=False)
+    assert run(folder, "--measure", model=headless) == 2
+    assert "no classification head" in capsys.readouterr().err
+
+
 def test_same_names_never_meet(run: Run, tmp_path: Path, out: Path) -> None:
     photo(tmp_path / "one" / "a.png")
     photo(tmp_path / "two" / "a.png")
@@ -684,6 +727,8 @@ def test_methods_are_listed_from_their_declarations(capsys: pytest.CaptureFixtur
         for parameter in method.parameters:
             assert f"{name}.{parameter.name}=" in card
             assert all(choice in card for choice in parameter.choices)
+    assert main(["methods", "--markdown"]) == 0
+    assert "```bibtex" in capsys.readouterr().out
     assert main(["methods", "rolout"]) == 2
     assert "no method 'rolout'" in capsys.readouterr().err
 

@@ -45,6 +45,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     listing.add_argument("--search", metavar="TEXT", default="", help="only those with TEXT in it")
     cards = commands.add_parser("methods", help="list the methods, or show the card of one")
     cards.add_argument("name", nargs="?", type=_method, metavar="NAME", help="a method's name")
+    cards.add_argument("--markdown", action="store_true", help="all cards, as Markdown")
     return top.parse_args(argv)
 
 
@@ -122,6 +123,13 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
         type=_count,
         metavar="N",
         help="photos side by side on the contact sheet, each with its maps",
+    )
+    add(
+        "--measure",
+        action="store_true",
+        help="how well each map does: the class's probability while patches are deleted and "
+        "inserted in its order, as areas in index.csv beside random orders and the centre "
+        "first; some 180 passes a photo and 30 a map",
     )
     add("--force", action="store_true", help="explain finished photos again")
     add("--quiet", action="store_true", help="no progress bar and no remarks; results and errors")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from explainers.command import summary
 from explainers.command.index import Index, Row
+from explainers.command.measuring import measured_columns, measured_lines
 from explainers.command.photos import Found, find_photos
 from explainers.command.plan import Plan, check_settings, make_plan
 from explainers.command.sheets import Entry, write_sheets
@@ -31,7 +32,8 @@ def explain_photos(options: argparse.Namespace) -> Exit:
     vit = _load(options)
     plan = make_plan(options, vit)
     check_settings(plan)
-    index = Index(_folder(plan.out) / "index.csv")
+    columns = measured_columns(plan.methods) if plan.measure else ()
+    index = Index(_folder(plan.out) / "index.csv", columns)
     work = Work(plan, index)
     try:
         made, before = _work(work, found, options)
@@ -115,7 +117,7 @@ def _report(plan: Plan, rows: Sequence[Row], made: int, before: int) -> None:
         f"{len(rows)} photos: {made - failed} explained, {before} finished before, "
         f"{failed} not done."
     )
-    for line in summary.lines(rows):
+    for line in [*summary.lines(rows), *measured_lines(rows, plan)]:
         say(line)
     say(f"Results: {plan.out / 'index.csv'}")
 

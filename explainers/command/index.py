@@ -6,9 +6,11 @@ import csv
 import io
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from explainers.command.terminal import CommandError
+from explainers.measures.curves import Kind
 from explainers.sentence import Sentence
 
 TOP = 5
@@ -33,6 +35,10 @@ the model, the methods and their settings; a row without one is unfinished."""
 SEPARATOR = " | "
 """Between the map files of a row."""
 
+MEASURES: tuple[Kind, ...] = ("deletion", "insertion")
+MEASURED = re.compile(rf"(?:{'|'.join(MEASURES)})_\w+")
+"""Columns that a measured run adds behind the others: a method's areas, or its rivals'."""
+
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
 """Beginnings that a spreadsheet would run as a formula; an apostrophe before them prevents it."""
 
@@ -42,18 +48,20 @@ Row = dict[str, str]
 class Index:
     """The rows of an index.csv by file, kept on disk as they come.
 
-    A row is added with one write at the file's end; what a kill tore off there is dropped at
-    the next reading. CommandError when the file is not an index.
+    measured: columns to have besides COLUMNS and those that the file has already. A row is
+    added with one write at the file's end; what a kill tore off there is dropped at the next
+    reading. CommandError when the file is not an index.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, measured: Sequence[str] = ()) -> None:
         self.path = path
-        self.rows: dict[str, Row] = _read(path) if path.exists() else {}
+        before, self.rows = _read(path) if path.exists() else (COLUMNS, {})
+        self.columns = tuple(dict.fromkeys((*before, *measured)))
         self.save()
 
     def add(self, row: Row) -> None:
         """Add or replace the row of ``row["file"]``, on disk before this returns."""
-        full = {column: row.get(column, "") for column in COLUMNS}
+        full = {column: row.get(column, "") for column in self.columns}
         self.rows[full["file"]] = full
         with open(self.path, "ab", buffering=0) as file:
             file.write(_lines([list(full.values())]))
@@ -62,7 +70,8 @@ class Index:
         """Write all rows in the order of their files; the old file stands until this is done."""
         rows = sorted(self.rows.values(), key=lambda row: row["file"].split("/"))
         new = self.path.with_name(f".{self.path.name}.new")
-        new.write_bytes(_lines([list(COLUMNS), *([row[c] for c in COLUMNS] for row in rows)]))
+        cells = [[row.get(column, "") for column in self.columns] for row in rows]
+        new.write_bytes(_lines([list(self.columns), *cells]))
         os.replace(new, self.path)
 
 
@@ -72,13 +81,16 @@ def _lines(rows: list[list[str]]) -> bytes:
     return text.getvalue().encode("utf-8", "surrogateescape")  # names of files may be any bytes
 
 
-def _read(path: Path) -> dict[str, Row]:
+def _read(path: Path) -> tuple[tuple[str, ...], dict[str, Row]]:
+    """The columns and the whole rows of an index."""
     text = path.read_bytes().decode("utf-8", "surrogateescape")
     try:
         records = list(csv.reader(io.StringIO(text, newline="")))
     except csv.Error:  # no text at all
         records = [[]]
-    if records and tuple(records[0]) != COLUMNS:
+    columns = tuple(records[0]) if records else COLUMNS
+    measured = columns[len(COLUMNS) :]
+    if columns != (*COLUMNS, *measured) or not all(map(MEASURED.fullmatch, measured)):
         raise CommandError(
             Sentence(
                 "command_other_index",
@@ -89,8 +101,8 @@ def _read(path: Path) -> dict[str, Row]:
         )
     if not text.endswith("\n"):
         records = records[:-1]
-    whole = [[_raw(cell) for cell in r] for r in records[1:] if len(r) == len(COLUMNS)]
-    return {cells[0]: dict(zip(COLUMNS, cells, strict=True)) for cells in whole}
+    whole = [[_raw(cell) for cell in r] for r in records[1:] if len(r) == len(columns)]
+    return columns, {cells[0]: dict(zip(columns, cells, strict=True)) for cells in whole}
 
 
 def _safe(cell: str) -> str:

@@ -28,7 +28,7 @@ class Plan:
     """The same for all photos of a run.
 
     settings: method → what was set of it. target: "predicted", "true" or a class's index.
-    suffixes: the kinds of files written for each map.
+    suffixes: the kinds of files written for each map. measure: whether each map is measured.
     """
 
     vit: VisionModel
@@ -38,12 +38,13 @@ class Plan:
     against: int | None
     only_wrong: bool
     suffixes: tuple[str, ...]
+    measure: bool
     out: Path
 
     @cached_property
     def _recipe(self) -> bytes:
         """All that a map depends on besides its photo, as bytes that are equal when it is."""
-        recipe = {
+        recipe: dict[str, Any] = {
             "vitscope": __version__,
             "weights": self.vit.weights_hash,
             "preprocessing": asdict(self.vit.preprocessing),
@@ -56,6 +57,8 @@ class Plan:
             "only_wrong": self.only_wrong,
             "suffixes": self.suffixes,
         }
+        if self.measure:  # named only then: what was finished without measures stays finished
+            recipe["measure"] = True
         return json.dumps(recipe, sort_keys=True).encode()
 
     def fingerprint(self, photo: Path, true: int | None) -> str:
@@ -86,8 +89,8 @@ def make_plan(options: argparse.Namespace, vit: VisionModel) -> Plan:
                 )
             )
         settings[name][setting] = value
-    asked = options.target != PREDICTED or options.against is not None or options.only_wrong
-    if asked and not vit.classes:
+    asked = options.target != PREDICTED or options.against is not None
+    if (asked or options.only_wrong or options.measure) and not vit.classes:
         raise ModelError(vit.supports("saliency").reason)
     target = options.target
     if target not in (PREDICTED, TRUE):
@@ -109,6 +112,7 @@ def make_plan(options: argparse.Namespace, vit: VisionModel) -> Plan:
         against=against,
         only_wrong=options.only_wrong,
         suffixes=FORMATS[options.format],
+        measure=options.measure,
         out=options.out,
     )
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 from explainers.command.arguments import PREDICTED, TRUE
 from explainers.command.index import SEPARATOR, TOP, Index, Row
 from explainers.command.maps import map_files, write_maps
+from explainers.command.measuring import measured
 from explainers.command.photos import Found
 from explainers.command.plan import Plan, supported
 from explainers.command.true_classes import TrueClasses
@@ -135,6 +136,8 @@ class Work:
                 job.errors.append(f"{name}: {error}")
                 continue
             job.note(*heat.notes, *([alt_text(heat)] if heat.flat else []))
+            if self.plan.measure:
+                row |= measured(heat, trace, target, job.note)
             files += write_maps(heat, job.found.file, self.plan.suffixes, self.plan.out)
         row["maps"] = SEPARATOR.join(files)
         if not job.errors:
