@@ -10,13 +10,13 @@ from torch import Tensor
 
 from explainers.acceptance import accept
 from explainers.attention_call import AttentionCall
-from explainers.capture import Capture, stored_as
+from explainers.capture import Capture
 from explainers.gradients import Gradients, class_score, gradient_pass
 from explainers.image import Geometry, Photo
-from explainers.models.adapters import NAMES
 from explainers.models.errors import ModelError
 from explainers.models.vision_model import VisionModel
 from explainers.sentence import Sentence
+from explainers.tensors import Tensors, to_keep
 
 
 class Trace:
@@ -35,7 +35,7 @@ class Trace:
         pixels: Tensor,
         logits: Tensor | None,
         calls: Sequence[AttentionCall],
-        tensors: dict[tuple[str, int], Tensor],
+        tensors: Tensors,
     ) -> None:
         self.model = model
         self.photos, self.geometries = tuple(photos), tuple(geometries)
@@ -47,7 +47,6 @@ class Trace:
         self._tensors = tensors
         self._items: dict[int, Trace] = {}
         self._gradients: tuple[tuple[int, int | None], Gradients] | None = None
-        self._values: tuple[Tensor, ...] | None = None
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
@@ -70,7 +69,7 @@ class Trace:
                     self.pixels[one],
                     None if self.logits is None else self.logits[one],
                     [call.item(index) for call in calls],
-                    {key: tensor[one] for key, tensor in self._tensors.items()},
+                    self._tensors.item(index),
                 )
             return self._items[index]
 
@@ -105,7 +104,7 @@ class Trace:
 
     @property
     def depth(self) -> int:
-        return len(self.calls)
+        return self.model.adapter.depth
 
     @property
     def heads(self) -> int:
@@ -124,15 +123,26 @@ class Trace:
         """Rows and columns of patches, from the model and the actual input."""
         return self.model.adapter.grid(self.pixels.shape[-2:])
 
+    # -- tensors -----------------------------------------------------------------------------
+
     def tensor(self, name: str, block: int) -> Tensor:
         """A tensor kept by name (see `adapters.NAMES`) for one photo, e.g. (N, width)."""
-        place = stored_as(name, block, self.depth)
-        if place not in self._tensors:
-            raise ValueError(
-                f"{name!r} of block {block} was not kept; trace with keep=({name!r},), "
-                f"names: {', '.join(NAMES)}, blocks 0..{self.depth - 1}"
-            )
-        return self._one()._tensors[place][0]
+        return self._one()._tensors.kept(name, block)[0]
+
+    def features(self, name: str, block: int) -> Tensor:
+        """The same where nobody asked to keep it: one more run of the model, then kept.
+
+        name may also be `tensors.FINAL`. ModelError where the model's features are not read.
+        """
+        return self._one()._tensors.features(name, block)[0]
+
+    def values(self, block: int) -> Tensor:
+        """v of a block (H, N, D); a trace keeps only q and k, so this runs the model once more.
+
+        Not where gradients were asked for before: their pass has kept v.
+        """
+        shared = self._one()._gradients
+        return self._tensors.values(block)[0] if shared is None else shared[1].values[block]
 
     # -- attention ---------------------------------------------------------------------------
 
@@ -198,22 +208,6 @@ class Trace:
                 )
             return self._gradients[1]
 
-    def values(self, block: int) -> Tensor:
-        """v of a block (H, N, D); a trace keeps only q and k, so this runs the model once more.
-
-        Not where gradients were asked for before: their pass has kept v.
-        """
-        self._one()
-        with self._lock:
-            if self._gradients is not None:
-                return self._gradients[1].values[block]
-            if self._values is None:
-                capture = Capture(self.model.adapter, values=True)
-                with torch.inference_mode(False), torch.no_grad(), capture:
-                    self.model.logits(self.pixels)
-                self._values = tuple(call.v[0] for call in capture.calls)  # type: ignore[index]
-            return self._values[block]
-
     def _one(self) -> Trace:
         if len(self) != 1:
             raise ValueError(f"this trace holds {len(self)} photos; choose one: trace[i]")
@@ -229,12 +223,8 @@ def trace(model: VisionModel, photos: Photo | Sequence[Photo], keep: Collection[
     photos = [photos] if isinstance(photos, Photo) else list(photos)
     if not photos:
         raise ValueError("expected at least one photo, got none")
-    unknown = sorted(set(keep) - set(NAMES))
-    if unknown:
-        raise ValueError(f"cannot keep {', '.join(unknown)}; names: {', '.join(NAMES)}")
-    keep = set(keep) | ({"input"} if "output" in keep else set())
     check = model.attention_check is None
-    capture = Capture(model.adapter, keep=keep, check=check)
+    capture = Capture(model.adapter, keep=to_keep(keep), check=check)
     with torch.inference_mode(False), torch.no_grad():
         pixels, geometries = model.prepare(photos)
         with capture:
@@ -243,7 +233,8 @@ def trace(model: VisionModel, photos: Photo | Sequence[Photo], keep: Collection[
         model.attention_check = accept(model, capture, pixels)
     calls = capture.calls if model.attention_check else []
     answer = logits if model.classes else None
-    return Trace(model, photos, geometries, pixels, answer, calls, capture.tensors)
+    kept = Tensors(model, pixels, capture.tensors)
+    return Trace(model, photos, geometries, pixels, answer, calls, kept)
 
 
 def _in_range(name: str, value: int, size: int) -> None:

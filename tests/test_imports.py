@@ -20,7 +20,7 @@ LAYERS = (
         *("photo_files", "photo_orientation", "photo_pixels"),
     ),
     ("models",),
-    ("attention_call", "capture", "acceptance", "gradients", "trace"),
+    ("attention_call", "capture", "acceptance", "gradients", "tensors", "trace"),
     ("heatmap",),
     ("methods", "views", "measures"),
     ("render",),

@@ -382,7 +382,8 @@ def test_a_finite_map_of_the_right_shape_or_a_reason(name: str, variant: str) ->
         assert str(caught.value) == support.reason
         return
     heat = run(name, trace)
-    assert heat.values.shape == (trace.grid if heat.kind == "grid" else trace.pixels.shape[2:])
+    shapes = {"grid": trace.grid, "pixels": trace.pixels.shape[2:], "rgb": (*trace.grid, 3)}
+    assert heat.values.shape == shapes[heat.kind]
     assert heat.values.dtype == np.float32
     assert np.isfinite(heat.values).all()
     assert heat.signed or heat.values.min() >= 0
