@@ -399,6 +399,9 @@ def test_eigen_and_score_cam_run_what_they_declare() -> None:
     run("eigen_cam", trace)
     run("eigen_cam", trace, block=0)
     assert runs == [1, 1]
+    run("eigen_cam", trace, block=1)  # of a kind that is at hand now
+    assert runs == [1, 1]
+    trace = trace.model.trace(PHOTO)
     runs.clear()
     run("score_cam", trace, 1, channels=11)
     assert sum(runs) == methods()["score_cam"].cost({"channels": 11}, 16) == 12

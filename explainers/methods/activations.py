@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from explainers.attention_call import exact
-from explainers.capture import Capture, stored_as
 from explainers.gradients import class_score, gradient_pass
 from explainers.heatmap import Finding
 from explainers.methods.attention_gradients import shared_gradients
@@ -73,17 +72,11 @@ def latest(trace: Trace, block: int) -> str:
 
 
 def _tokens(trace: Trace, name: str, block: int) -> Tensor:
-    """One kind of features of all tokens (N, width)."""
-    try:
-        return trace.tensor(name, block)
-    except ValueError:  # not kept
-        passed = trace._gradients  # the same forward pass, with a graph
+    """One kind of features of all tokens (N, width), from the gradient pass where it has run."""
+    passed = trace._gradients
     if passed is not None and block == trace.depth - 1:
         return passed[1].tensors[name][0]
-    capture = Capture(trace.model.adapter, keep=(name, "input"))
-    with capture:
-        trace.model.logits(trace.pixels)
-    return capture.tensors[stored_as(name, block, trace.depth)][0]
+    return trace.features(name, block)
 
 
 def clipped(trace: Trace, values: Tensor, *notes: Sentence) -> Finding:
