@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchmarks.measures import Results, interval, table
+from benchmarks.measures_table import Results, interval, table
 from explainers import (
     Cancelled,
     HeatMap,
@@ -541,7 +541,9 @@ def test_the_table_is_made_from_a_file_that_can_be_gone_on_from(tmp_path: Path) 
                 results.add(name, photo, areas)
     again = Results(tmp_path / "results.jsonl")
     assert json.dumps(again.areas) == json.dumps(results.areas)
-    text = table(again)
+    again.add_sanity("rollout", {"photos": 3, "other_class": 1.0, "weights": 0.12})
+    again = Results(tmp_path / "results.jsonl")
+    text = table(again, {"lime": {"samples": 99}, "rise": {"masks": 5}})
     lines = [line for line in text.splitlines() if line.startswith("| [") or line.startswith("| *")]
     assert [line.split("|")[1].strip() for line in lines] == [
         "[`lime`](#lime)",
@@ -550,6 +552,14 @@ def test_the_table_is_made_from_a_file_that_can_be_gone_on_from(tmp_path: Path) 
         "*random order*",
     ]
     assert [line.split("|")[2].strip() for line in lines] == ["3", "6", "6", "6"]
-    assert "+0.200 [+0.200, +0.200]" in lines[1]  # the noise of a photo is the same for all
-    assert "+0.400 [+0.400, +0.400]" in lines[0]
-    assert "Best at deletion: `lime`, better by +0.200" in text
+    # The noise of a photo is the same for all, so gains have none.
+    assert "+0.100 [+0.100, +0.100] / +0.100 [+0.100, +0.100]" in lines[1]
+    assert lines[1].endswith("| 1.00 | 0.12 |")
+    assert lines[0].endswith("| – | – |")
+    assert lines[3].split("|")[5:7] == [" – ", " – "]
+    assert (
+        "Best at deletion: `lime`, by +0.200 [+0.200, +0.200] over random order, +0.180 [+0.180, "
+        "+0.180] over centre first, +0.100 [+0.100, +0.100] over the next, `rollout`." in text
+    )
+    assert "`lime` (samples = 99)" in text
+    assert "rise" not in text
