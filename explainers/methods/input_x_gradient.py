@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from captum.attr import InputXGradient
-
 from explainers.heatmap import Finding
 from explainers.methods.pixel_maps import RESOLUTION, pixel_finding
 from explainers.methods.scoring import Objective, Progress
@@ -19,6 +17,9 @@ def input_x_gradient(
 
     The pixel is the normalised one: its zero is the training set's mean colour.
     """
+    # Captum brings pyplot along, a second of start-up: only when it is used.
+    from captum.attr import InputXGradient
+
     attributions = through_captum(InputXGradient, trace, objective, progress)  # (3, H, W)
     return pixel_finding(trace, attributions.sum(0), resolution)
 

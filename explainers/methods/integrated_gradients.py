@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from captum.attr import IntegratedGradients
-
 from explainers.heatmap import Finding
 from explainers.methods import baselines
 from explainers.methods.pixel_maps import RESOLUTION, pixel_finding
@@ -31,6 +29,9 @@ def integrated_gradients(
     Complete: the values sum to y(x) − y(x'). How far they miss it is reported as
     ``completeness_error`` in per cent of that difference.
     """
+    # Captum brings pyplot along, a second of start-up: only when it is used.
+    from captum.attr import IntegratedGradients
+
     scorer = Scorer(trace.model, objective, progress, total=steps + 2)
     attributions, delta = IntegratedGradients(scorer).attribute(
         leaf(trace),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from captum.attr import Saliency
-
 from explainers.heatmap import Finding
 from explainers.methods.pixel_maps import RESOLUTION, pixel_finding
 from explainers.methods.scoring import Objective, Progress
@@ -14,6 +12,9 @@ from explainers.trace import Trace
 
 def saliency(trace: Trace, objective: Objective, progress: Progress, *, resolution: str) -> Finding:
     """max over channels of |∂y/∂pixel|, (H, W) of the model input; y is the logit."""
+    # Captum brings pyplot along, a second of start-up: only when it is used.
+    from captum.attr import Saliency
+
     attributions = through_captum(Saliency, trace, objective, progress)  # (3, H, W), absolute
     return pixel_finding(trace, attributions.amax(0), resolution)
 
