@@ -21,7 +21,7 @@ SLIDER_MOST = 10_000
 
 def baseline_of(method: Method) -> str | None:
     """The setting that chooses "a picture of nothing" for this method, if it has one."""
-    return next((p.name for p in method.parameters if p.choices == BASELINES), None)
+    return next((p.name for p in method.parameters if _of_baselines(p)), None)
 
 
 def places(methods: Mapping[str, Method]) -> list[Place]:
@@ -113,7 +113,12 @@ def _heads(t: gr.I18n, parameter: Parameter, count: int) -> list[tuple[Any, str]
     return [*named, *((str(head), str(head)) for head in range(count))]
 
 
+def _of_baselines(parameter: Parameter) -> bool:
+    """Whether a setting chooses among the pictures of nothing (maybe among other things)."""
+    return set(BASELINES) <= set(parameter.choices)
+
+
 def _choice_name(t: gr.I18n, parameter: Parameter, choice: str) -> Any:
     """The translated name of a choice, or the choice itself where no text names it."""
-    key = f"{'baseline' if parameter.choices == BASELINES else 'choice'}_{choice}"
+    key = f"{'baseline' if _of_baselines(parameter) else 'choice'}_{choice}"
     return t(key) if key in texts("en")["page"] else choice

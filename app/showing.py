@@ -18,7 +18,7 @@ from app.files import write_png
 from app.scene import Request
 from app.texts import of_method, say, tell
 from explainers import HeatMap, Photo, methods
-from explainers.methods.baselines import baseline_image
+from explainers.methods.baselines import BASELINES, baseline_image
 from explainers.trace import Trace
 
 Updates = dict[Any, Any]
@@ -173,10 +173,12 @@ class Showing:
         }
         setting = settings.baseline_of(methods()[name])
         if card.baseline is not None and setting is not None and self.trace is not None:
-            nothing = Image.fromarray(baseline_image(self.trace, heat.parameters[setting]))
-            path = write_png(nothing, self.desk.folder, "baseline")
-            updates[card.baseline] = gr.update(value=path, alt_text=say(lang, "baseline"))
-            updates[card.baseline_box] = gr.update(visible=True)
+            chosen = heat.parameters[setting]
+            updates[card.baseline_box] = gr.update(visible=chosen in BASELINES)
+            if chosen in BASELINES:
+                nothing = Image.fromarray(baseline_image(self.trace, chosen))
+                path = write_png(nothing, self.desk.folder, "baseline")
+                updates[card.baseline] = gr.update(value=path, alt_text=say(lang, "baseline"))
         return updates
 
     def _refused(self, event: Refused) -> Updates:

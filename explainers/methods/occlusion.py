@@ -10,7 +10,7 @@ from torch import Tensor
 
 from explainers.heatmap import Finding
 from explainers.methods.hiding import FILLS, REMOVE, SCORE, scores_of, squares
-from explainers.methods.ranks import rank_correlation
+from explainers.methods.ranks import spearman
 from explainers.methods.scoring import Objective, Progress, Score, Scorer
 from explainers.models.errors import ModelError
 from explainers.registry import Method, Parameter, register
@@ -55,7 +55,7 @@ def occlusion(
     maps = [_drops(trace, scorer, parts, way).numpy() for way in ways]
     if len(maps) == 1:
         return Finding(maps[0])
-    agreement = rank_correlation(*maps)
+    agreement = spearman(*maps)
     return Finding(maps[0], figures={"agreement": agreement}, notes=(_comparison(agreement),))
 
 

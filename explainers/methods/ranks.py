@@ -5,16 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 
-def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Spearman's correlation of two maps of the same shape, in −1..1; 0 where one is constant."""
-    first, second = _ranks(one), _ranks(other)
-    first, second = first - first.mean(), second - second.mean()
-    length = float(np.sqrt((first @ first) * (second @ second)))
-    return float(first @ second) / length if length else 0.0
+def spearman(first: np.ndarray, second: np.ndarray) -> float:
+    """Spearman's rank correlation of two maps (−1..1), equal values sharing their mean rank.
+
+    Two even maps are alike (1); one even map says nothing of the other (0).
+    """
+    a, b = (_ranks(values) for values in (first, second))
+    a, b = a - a.mean(), b - b.mean()
+    size = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / size if size else float(not a.any() and not b.any())
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """The rank of each value, equal values sharing the mean of their ranks."""
-    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[group.ravel()]
+    return (last - (counts - 1) / 2)[place.ravel()]

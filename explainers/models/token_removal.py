@@ -62,6 +62,23 @@ def forward_tokens(module: Any, pixels: Tensor, keep: Tensor) -> Tensor:
     prefix = module.num_prefix_tokens
     rows = torch.arange(prefix, device=keep.device).expand(len(keep), -1)
     rows = torch.cat([rows, keep + prefix], 1)  # (B, prefix + n)
-    tokens = tokens.expand(len(keep), -1, -1)
-    tokens = tokens.gather(1, rows[..., None].expand(-1, -1, tokens.shape[-1]))
-    return module.forward_head(module.norm(module.blocks(module.norm_pre(tokens))))
+    tokens = module.norm_pre(_chosen(tokens, rows))
+    return module.forward_head(module.norm(module.blocks(tokens)))
+
+
+def _chosen(tokens: Tensor, rows: Tensor) -> Tensor:
+    """tokens (1 or B, N, width) at rows (B, n): (B, n, width), laid out in memory as before.
+
+    A model without prefix tokens has them width-first; another layout would sum the same
+    numbers in another order and round differently.
+    """
+    if not tokens.is_contiguous():
+        return _gather(tokens.mT, rows[:, None], 2).mT
+    return _gather(tokens, rows[..., None], 1)
+
+
+def _gather(tokens: Tensor, places: Tensor, along: int) -> Tensor:
+    other = 3 - along
+    shape = [len(places), -1, -1]
+    shape[other] = tokens.shape[other]
+    return tokens.expand(len(places), -1, -1).gather(along, places.expand(shape))
