@@ -33,6 +33,9 @@ SETTINGS: dict[str, dict[str, object]] = {
     "smoothgrad": {"samples": 6},
     "gradient_shap": {"samples": 6},
     "score_cam": {"channels": 8, "at": "norm1"},
+    "rise": {"masks": 24, "cells": 3},
+    "kernel_shap": {"samples": 64},
+    "lime": {"samples": 64},
 }
 
 
