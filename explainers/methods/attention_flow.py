@@ -38,7 +38,7 @@ def attention_flow(
     for done, block in enumerate(blocks):
         progress(done, total)
         matrices.append((pooled(trace, block, cell_of) + np.eye(n)) / 2)
-    start = np.bincount(cell_of, trace.decision_row(row).double().cpu(), minlength=n)
+    start = np.bincount(cell_of, trace.decision_row(row).cpu().double().numpy(), minlength=n)
     network = Network.of(matrices, start)
     flows = np.zeros(n)
     for node in range(n):
