@@ -10,11 +10,8 @@ import gradio as gr
 
 from app import settings
 from app.settings import Place
-from explainers.registry import Method
+from explainers.registry import DEFAULT_METHODS, Method
 from explainers.render.colours import SIGNED, UNSIGNED
-
-START = ("attention", "rollout", "saliency", "input_x_gradient")
-"""The methods switched on at first: four pictures that are there at once."""
 
 QUESTIONS = ("look", "counted", "without", "sees")
 
@@ -102,7 +99,7 @@ def _method_groups(t: gr.I18n, methods: Mapping[str, Method]) -> dict[str, gr.Ch
         if names:
             groups[question] = gr.CheckboxGroup(
                 [(t(f"tick.{name}"), name) for name in names],
-                value=[name for name in names if name in START],
+                value=[name for name in names if name in DEFAULT_METHODS],
                 label=t(f"question_{question}"),
                 elem_classes="vs-group",
             )

@@ -84,6 +84,10 @@ class Method:
         return {parameter.name: parameter.default for parameter in self.parameters}
 
 
+DEFAULT_METHODS = ("attention", "rollout", "relevance", "grad_cam")
+"""The methods asked for where none is named: two that follow attention and two about the
+class, which share one backward pass; together no more than a moment a photo."""
+
 _METHODS: dict[str, Method] = {}
 
 

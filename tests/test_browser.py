@@ -16,6 +16,7 @@ from PIL import Image
 from app.example_photos import FOLDER
 from app.page import Page as ViTScope
 from explainers import explain, load_photo, methods, wrap_model
+from explainers.registry import DEFAULT_METHODS
 from explainers.render.npz import read_npz
 from tests.tiny import LABELS, tiny_vit
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
-QUICK = ("attention", "rollout", "input_x_gradient", "saliency")
+QUICK = DEFAULT_METHODS
 LION = FOLDER / "lion.jpg"
 PATIENCE = 45_000
 """Milliseconds; generous, because the machine may be busy with other things."""
@@ -141,15 +142,15 @@ def test_another_class_changes_the_maps_that_depend_on_it(opened: Page) -> None:
     before = {name: source(page, name) for name in QUICK}
     page.locator("#vs-top button").nth(2).click()
     third = classes(page)[2]
-    card(page, "saliency").get_by_text(f"For the class {third}").wait_for()
+    card(page, "relevance").get_by_text(f"For the class {third}").wait_for()
     ready(page)
     after = {name: source(page, name) for name in QUICK}
     for name in QUICK:
         assert (before[name] != after[name]) is methods()[name].class_specific
     choose(page, "#vs-target", "goldfish")
-    card(page, "saliency").get_by_text("For the class goldfish").wait_for()
+    card(page, "relevance").get_by_text("For the class goldfish").wait_for()
     choose(page, "#vs-against", "lion")
-    card(page, "saliency").get_by_text(re.compile("For goldfish .*against lion ")).wait_for()
+    card(page, "relevance").get_by_text(re.compile("For goldfish .*against lion ")).wait_for()
 
 
 def test_drawing_and_ticking_a_cheap_method_run_no_model(
@@ -196,8 +197,8 @@ def test_two_visitors_two_models_two_classes_at_once(
     ready(second)
     choose(first, "#vs-target", "goldfish")
     choose(second, "#vs-target", "espresso")
-    card(first, "saliency").get_by_text("For the class goldfish").wait_for()
-    card(second, "saliency").get_by_text("For the class espresso").wait_for()
+    card(first, "relevance").get_by_text("For the class goldfish").wait_for()
+    card(second, "relevance").get_by_text("For the class espresso").wait_for()
     ready(first)
     ready(second)
     for page, photo, model, target in (

@@ -21,7 +21,6 @@ from safetensors.torch import save_file
 from explainers import load_model, load_photo
 from explainers.__main__ import main
 from explainers.command import work as work_module
-from explainers.command.arguments import DEFAULT_METHODS
 from explainers.command.index import COLUMNS, Index
 from explainers.command.photos import find_photos
 from explainers.command.sheets import ROWS
@@ -33,7 +32,7 @@ from explainers.methods.explain import explain
 from explainers.models.errors import ModelError
 from explainers.models.labels import imagenet_labels
 from explainers.models.vision_model import VisionModel, wrap_model
-from explainers.registry import methods
+from explainers.registry import DEFAULT_METHODS, methods
 from explainers.render.npz import read_npz
 from tests.conftest import ROOT
 from tests.tiny import DEPTH, HEADS, LABELS, PATCH, WIDTH, tiny_photo_array, tiny_vit

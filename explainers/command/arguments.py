@@ -11,11 +11,8 @@ from typing import Any
 from explainers.command.terminal import EXIT_CODES
 from explainers.methods.parameters import check_parameters
 from explainers.models.loading import AUTO
-from explainers.registry import Parameter, find_method, methods
+from explainers.registry import DEFAULT_METHODS, Parameter, find_method, methods
 from explainers.version import __version__
-
-DEFAULT_METHODS = ("attention", "rollout", "saliency", "input_x_gradient")
-"""Two that follow attention and two about the class; together one backward pass a photo."""
 
 PREDICTED, TRUE = "predicted", "true"
 FORMATS = {"png": (".png",), "npz": (".npz",), "both": (".png", ".npz")}
