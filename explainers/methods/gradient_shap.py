@@ -15,6 +15,7 @@ from explainers.attention_call import exact
 from explainers.heatmap import Finding
 from explainers.methods import baselines
 from explainers.methods.pixel_maps import RESOLUTION
+from explainers.methods.sampling import SEED, draws, typical, uncertainty
 from explainers.methods.scoring import Objective, Progress, Scorer
 from explainers.registry import Method, Parameter, register
 from explainers.sentence import Sentence
@@ -37,44 +38,50 @@ def gradient_shap(
 ) -> Finding:
     """Mean of (x − x'_k) · ∂y/∂x at x'_k + α_k (x − x'_k), Σ over channels; signed.
 
-    Each draw has a baseline of its own, x'_k: the chosen one with normal noise of standard
-    deviation sigma · (max − min of the input), and an α_k uniform in 0..1. In expectation the
-    values sum to y(x) − E y(x'). figures: by how much they miss y(x) − mean y(x'_k), in per
-    cent of it, and the standard error of a value, averaged over the map.
+    Each draw k has a baseline of its own, x'_k: the chosen one with normal noise of standard
+    deviation sigma · (max − min of the input). Its α_k is uniform in the k-th of equal parts
+    of 0..1: the same expectation as Captum's independent draws, with less scatter. In
+    expectation the values sum to y(x) − E y(x'). figures: by how much they miss
+    y(x) − mean y(x'_k), in per cent of it, and ``standard_error``, the root mean square of the
+    values' standard errors; they take the draws as independent, which errs on the safe side.
     """
     pixels = trace.pixels.detach()  # (1, 3, H, W)
     start = baselines.baseline(trace, baseline)[None]
     spread = float(pixels.max() - pixels.min()) * sigma
-    generator = torch.Generator().manual_seed(seed)
+    generator = draws(seed)
     scorer = Scorer(trace.model, objective, progress, total=2 * samples)
     gradient = Saliency(scorer)
-    total, squares, origin, nothing = (torch.zeros(1).to(exact(pixels)) for _ in range(4))
+    total, squares, origin, nothing = torch.zeros(4, 1).to(exact(pixels))  # shapes come with k = 0
     for first in range(0, samples, _BATCH):
         count = min(_BATCH, samples - first)
         # Drawn in float32 on the CPU, so that a seed means the same draws everywhere.
         noise = torch.randn((count, *pixels.shape[1:]), generator=generator).to(pixels)
-        alpha = torch.rand((count, 1, 1, 1), generator=generator).to(pixels)
+        within = torch.rand((count, 1, 1, 1), generator=generator)
+        part = torch.arange(first, first + count).reshape(within.shape)
+        alpha = ((part + within) / samples).to(pixels)
         starts = start + spread * noise
         points = (starts + alpha * (pixels - starts)).requires_grad_()
         slopes = gradient.attribute(points, abs=False).detach()
-        draws = _cells(trace, exact((pixels - starts) * slopes).sum(1), resolution)  # (n, h, w)
+        found = _cells(trace, exact((pixels - starts) * slopes).sum(1), resolution)  # (n, h, w)
         if not first:
-            origin = draws[0]  # counted from one of the draws, the sums do not cancel out
-        total = total + (draws - origin).sum(0)
-        squares = squares + (draws - origin).square().sum(0)
+            origin = found[0]  # counted from one of the draws, the sums do not cancel out
+        total = total + (found - origin).sum(0)
+        squares = squares + (found - origin).square().sum(0)
         nothing += exact(scorer(starts)).sum()
     values = origin + total / samples
     variance = (squares - total.square() / samples).clamp_min(0) / (samples - 1)
-    difference = float(objective.of(exact(trace.logits[0:1]), "logit") - nothing / samples)
+    uncertain = typical((variance / samples).sqrt())
+    whole = objective.of(trace.logits, "logit")  # type: ignore[arg-type]
+    difference = float(exact(whole) - nothing / samples)
     error = 100 * abs(float(values.sum()) - difference) / max(abs(difference), 1e-12)
-    notes: tuple[Sentence, ...] = ()
+    notes = [uncertainty(values, uncertain)]
     if error > _LARGE_ERROR:
-        notes = (
+        notes.append(
             Sentence(
                 "completeness_samples",
                 "The values miss the score they should add up to by {error} %; draw more samples.",
                 error=f"{error:.1f}",
-            ),
+            )
         )
     return Finding(
         values.cpu().numpy(),
@@ -82,9 +89,9 @@ def gradient_shap(
         figures={
             "completeness_error": error,
             "score_difference": abs(difference),
-            "standard_error": float((variance / samples).sqrt().mean()),
+            "standard_error": uncertain,
         },
-        notes=notes,
+        notes=tuple(notes),
     )
 
 
@@ -138,7 +145,7 @@ METHOD = register(
                 low=2,
                 high=1000,
             ),
-            Parameter("seed", 0, "integer", "Which draws are taken.", low=0, high=2**31 - 1),
+            SEED,
             RESOLUTION,
         ),
     )
