@@ -35,7 +35,12 @@ UPWARD = {  # the only two steps up, inside the bodies of VisionModel.trace and 
     ("explainers.heatmap", "explainers.render.overlay"),
     ("explainers.heatmap", "explainers.render.export"),
 }
-PACKAGE_OF_IMPORT = {"PIL": "pillow", "cv2": "opencv-python"}
+PACKAGE_OF_IMPORT = {
+    "PIL": "pillow",
+    "cv2": "opencv-python",
+    "pytorch_grad_cam": "grad-cam",
+    "daam": "daam-timm-vit",
+}
 
 
 def sources(*folders: str) -> list[Path]:
@@ -162,7 +167,10 @@ def listed(file: str) -> set[str]:
     ("folders", "files"),
     [
         (("explainers", "app"), ("requirements.txt",)),
-        (("benchmarks", "tests", "training"), ("requirements.txt", "requirements-dev.txt")),
+        (
+            ("benchmarks", "tests", "training"),
+            ("requirements.txt", "requirements-dev.txt", "requirements-peers.txt"),
+        ),
     ],
 )
 def test_everything_imported_is_listed(folders: tuple[str, ...], files: tuple[str, ...]) -> None:
