@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from captum.attr import FeatureAblation, ShapleyValues
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -161,6 +162,27 @@ def test_occlusion_by_removal_equals_striking_tokens_out(
             close([heat.values[place] for place in square], drop)
     assert not np.allclose(heat.values, run("occlusion", trace, against=4, window=window).values)
     assert not heat.figures
+
+
+def test_removal_on_the_embedded_model_equals_attending_to_nothing_there(
+    embedded: VisionModel,
+) -> None:
+    """The real model in float32: bit-equal with all tokens; without some, 1e-5 from timm's own
+    pass in which no token attends to them."""
+    trace = embedded.trace(load_photo(tiny_photo_array(200, 200)))
+    rows, columns = trace.grid
+    with torch.no_grad():
+        everything = torch.arange(rows * columns)[None]
+        assert torch.equal(embedded.logits(trace.pixels, everything), trace.logits)
+        heat = run("occlusion", trace, fill="remove", window=8)
+        seen = torch.ones(trace.tokens, dtype=torch.bool)
+        for row in range(8):
+            start = trace.prefix + row * columns
+            seen[start : start + 8] = False
+        masked = embedded.module(trace.pixels, attn_mask=seen.expand(trace.tokens, -1))
+    drop = float(trace.probabilities[0, 1] - masked.softmax(-1)[0, 1])
+    assert abs(drop) > 1e-7
+    close(heat.values[:8, :8], np.full((8, 8), drop), 1e-5 * float(trace.probabilities[0, 1]))
 
 
 def test_removal_leaves_the_shared_model_alone_and_threads_do_not_meet() -> None:
@@ -458,6 +480,28 @@ def test_shap_of_nine_patches_and_of_squares() -> None:
     assert whole.values.sum() == pytest.approx(heat.values.sum())
 
 
+@pytest.mark.parametrize("against", [None, 3])
+def test_captum_agrees_where_it_draws_nothing(against: int | None) -> None:
+    """Its ablation, and its Shapley values (in float32) from all orders of four patches."""
+    trace = traced(size=(8, 8))
+    cells = torch.arange(4).reshape(2, 2).repeat_interleave(4, 0).repeat_interleave(4, 1)
+
+    def probability(pixels: Tensor) -> Tensor:
+        answer = trace.model.logits(pixels).softmax(-1)
+        return answer[:, 1] if against is None else answer[:, 1] - answer[:, against]
+
+    for name, peer in (("occlusion", FeatureAblation), ("kernel_shap", ShapleyValues)):
+        with torch.no_grad():
+            values = peer(probability).attribute(
+                trace.pixels,
+                baselines=baseline(trace, "blur")[None],
+                feature_mask=cells[None, None],
+                perturbations_per_eval=1,
+            )
+        heat = run(name, trace, fill="blur", against=against)
+        close(heat.values, values[0, 0, ::4, ::4], 1e-8)
+
+
 @pytest.mark.parametrize("variant", CLASSIFIERS)
 @pytest.mark.parametrize("window", [0, 1, 2])
 def test_shap_is_complete(variant: str, window: int) -> None:
@@ -747,7 +791,7 @@ def test_vit_cx_is_refused_where_no_features_are_read() -> None:
         ("rise", {"masks": 1}, r"2\.\.10000"),
         ("rise", {"share": 1.0}, r"0\.05\.\.0\.95"),
         ("rise", {"fill": "remove"}, "one of black"),
-        ("kernel_shap", {"samples": 7}, r"8\.\.100000"),
+        ("kernel_shap", {"samples": 7}, r"8\.\.20000"),
         ("kernel_shap", {"window": -1}, r"0\.\.64"),
         ("lime", {"width": 0.0}, r"0\.01\.\.10"),
         ("lime", {"ridge": -1.0}, r"0\.0\.\.1000"),

@@ -1,4 +1,8 @@
-"""Kernel SHAP (Lundberg & Lee, NeurIPS 2017) over patches: Shapley values by regression."""
+"""Kernel SHAP (Lundberg & Lee, NeurIPS 2017) over patches: Shapley values by regression.
+
+Captum's own class draws from the process's one generator, which other threads use too (so
+does the data loader it hands its samples to), and states no error: the fit is done here.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +153,7 @@ METHOD = register(
                 "integer",
                 "How many sets of patches are tried; more are more exact.",
                 low=8,
-                high=100_000,
+                high=20_000,
             ),
             SAMPLED_WINDOW,
             baseline_parameter("fill", "mean", "What hidden patches are filled with."),

@@ -1,4 +1,8 @@
-"""LIME (Ribeiro, Singh & Guestrin, KDD 2016) over patches."""
+"""LIME (Ribeiro, Singh & Guestrin, KDD 2016) over patches.
+
+Captum's own class draws from the process's one generator, which other threads use too (so
+does the data loader it hands its samples to): the fit is done here.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +116,7 @@ METHOD = register(
                 "integer",
                 "How many partly hidden copies are tried.",
                 low=4,
-                high=100_000,
+                high=20_000,
             ),
             SAMPLED_WINDOW,
             Parameter(
