@@ -102,7 +102,10 @@ def peers(vit: VisionModel, pixels: torch.Tensor) -> dict[str, tuple[str, Work]]
         for name, peer in CAMS.items():
             cam = getattr(pytorch_grad_cam, peer)(vit.module, layers, to_grid)
             aim = [ClassifierOutputTarget(TARGET)]
-            found[name] = "grad-cam", lambda cam=cam, aim=aim: cam(pixels, aim)
+            found[name] = (
+                "grad-cam",
+                lambda cam=cam, aim=aim: cam(pixels.clone().requires_grad_(), aim),
+            )
     if find_spec("daam"):
         from daam import DAAM
 
