@@ -7,7 +7,6 @@ its definition is followed here on batches prepared from a generator of their ow
 from __future__ import annotations
 
 import torch
-from captum.attr import Saliency
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
@@ -45,6 +44,9 @@ def gradient_shap(
     y(x) − mean y(x'_k), in per cent of it, and ``standard_error``, the root mean square of the
     values' standard errors; they take the draws as independent, which errs on the safe side.
     """
+    # Captum brings pyplot along, a second of start-up: only when it is used.
+    from captum.attr import Saliency
+
     pixels = trace.pixels.detach()  # (1, 3, H, W)
     start = baselines.baseline(trace, baseline)[None]
     spread = float(pixels.max() - pixels.min()) * sigma

@@ -6,7 +6,6 @@ The gradient over noisy copies of the photo: its mean, its mean square, or its v
 from __future__ import annotations
 
 import torch
-from captum.attr import Saliency
 
 from explainers.attention_call import exact
 from explainers.heatmap import Finding
@@ -37,6 +36,9 @@ def smoothgrad(
     which other threads use too, so the noisy batches are prepared here from a generator of
     their own.
     """
+    # Captum brings pyplot along, a second of start-up: only when it is used.
+    from captum.attr import Saliency
+
     pixels = trace.pixels.detach()  # (1, 3, H, W)
     spread = float(pixels.max() - pixels.min()) * sigma
     generator = torch.Generator().manual_seed(seed)
