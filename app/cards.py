@@ -18,14 +18,14 @@ IN_NOTES = {"completeness_error": "completeness"}
 """Figures that need no line of their own when a note of this key tells them already."""
 
 
-def waiting(lang: str) -> str:
-    """A card whose map has not been begun."""
-    return line("vs-state", say(lang, "card_waiting"))
+def waiting(lang: str, cost: str = "") -> str:
+    """A card whose map has not been begun; cost: what it will take, in words."""
+    return line("vs-state", f"{say(lang, 'card_waiting')} {cost}".strip())
 
 
-def working(lang: str, share: float) -> str:
+def working(lang: str, share: float, cost: str = "") -> str:
     """A card whose map is being made, with a bar for how much of it is done."""
-    return bar(share) + line("vs-state", say(lang, "card_working"))
+    return bar(share) + line("vs-state", f"{say(lang, 'card_working')} {cost}".strip())
 
 
 def stopped(lang: str) -> str:

@@ -31,9 +31,13 @@ class Desk:
     """The model whose classes the page's class menus list now."""
     settings_of: str | None = None
     """The model that the settings' ranges fit now."""
+    costs_of: tuple[str, str] | None = None
+    """The model and language whose costs the method chooser tells now."""
     inside_of: tuple[str, str] | None = None
     """The model and language that "Inside the model" shows now."""
     job: Job | None = None
+    aside: Job | None = None
+    """Work that no map waits for; it ends as soon as a map is to be made."""
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def next_turn(self) -> int:
@@ -50,14 +54,28 @@ class Desk:
             job = self.job
             if job is None or job.key != key or job.ended or job.stopped:
                 job = self.job = begin()
+                if self.aside is not None:
+                    self.aside.stop()
             return job
+
+    def start_aside(self, key: Hashable, begin: Callable[[], Job]) -> Job | None:
+        """The visitor's running job, whatever it makes; only where there is none, a new one."""
+        with self.lock:
+            if self.closed:
+                return None
+            for job in (self.job, self.aside):
+                if job is not None and not job.ended:
+                    return job
+            self.aside = begin()
+            return self.aside
 
     def stop(self) -> None:
         """Cancel: end the running work and the request that waits for it."""
         with self.lock:
             self.stopped_turn = self.turn
-            if self.job is not None:
-                self.job.stop()
+            for job in (self.job, self.aside):
+                if job is not None:
+                    job.stop()
 
     def close(self) -> None:
         """The visitor has left: stop their work, delete their files."""

@@ -10,6 +10,7 @@ import gradio as gr
 
 from app.errors import guard
 from app.explaining import explaining
+from app.measuring import measuring
 from app.showing import Showing, Updates
 from app.widgets import AT_ONCE, QUIET, Widgets
 
@@ -25,13 +26,19 @@ def connect(page: Widgets) -> None:
     def run(lang: str, request: gr.Request, *values: Any) -> Iterator[Updates]:
         desk = page.desk(request)
         asked = page.request(values)
-        showing = Showing(lang, asked, desk, page.chooser, tab, page.ranks)
+        showing = Showing(lang, asked, page.studio, desk, page.chooser, tab, page.ranks)
         yield showing.begin()
         try:
             for event in explaining(page.studio, desk, asked):
                 updates = showing.updates(event)
                 if updates:
                     yield updates
+            if showing.complete and showing.answered is not None:
+                measures = measuring(page.studio, desk, asked, showing.answered, showing.heats)
+                for measured in measures:
+                    updates = showing.updates(measured)
+                    if updates:
+                        yield updates
         except Exception as error:
             yield showing.failed(error)
 

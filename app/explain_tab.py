@@ -25,6 +25,11 @@ class Card:
     baseline: gr.Image | None
     baseline_box: gr.Row | None
     text: gr.HTML
+    measure: gr.HTML
+    test: gr.Accordion
+    curve: gr.HTML
+    checks: gr.HTML
+    check: gr.Button
     save: gr.Button
     controls: dict[str, Any]
     """The method's own settings: parameter → its control."""
@@ -132,13 +137,31 @@ def _card(t: gr.I18n, method: Method) -> Card:
                     elem_classes="vs-baseline",
                 )
                 gr.HTML(t("baseline"), elem_classes="vs-text")
+        measure = gr.HTML(elem_classes="vs-text vs-measure")
+        with gr.Accordion(t("test"), open=False, visible=False, elem_classes="vs-fold") as test:
+            curve = gr.HTML(elem_classes="vs-text")
+            checks = gr.HTML(elem_classes="vs-text")
+            check = gr.Button(t("check"), size="sm")
         controls = {}
         if method.parameters:
-            with gr.Accordion(t("settings"), open=False, elem_classes="vs-settings"):
+            with gr.Accordion(t("settings"), open=False, elem_classes="vs-fold vs-settings"):
                 for parameter in method.parameters:
                     controls[parameter.name] = settings.control(t, method, parameter)
         save = gr.Button(t("save_one"), size="sm", interactive=False)
-    return Card(box, image, baseline, baseline_box, text, save, controls)
+    return Card(
+        box=box,
+        image=image,
+        baseline=baseline,
+        baseline_box=baseline_box,
+        text=text,
+        measure=measure,
+        test=test,
+        curve=curve,
+        checks=checks,
+        check=check,
+        save=save,
+        controls=controls,
+    )
 
 
 def _display(t: gr.I18n) -> list[Any]:

@@ -33,12 +33,15 @@ class Working:
 
 @dataclass(frozen=True)
 class Answered:
-    """The model has answered: its trace, and the class explained (None without a head)."""
+    """The model has answered: its trace, and the class explained (None without a head).
+
+    turn: the visitor's turn that this request has."""
 
     model: VisionModel
     trace: Trace
     target: int | None
     against: int | None
+    turn: int
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Ended:
-    """Nothing more follows. stopped: the visitor pressed Cancel."""
+    """No more maps follow. stopped: the visitor pressed Cancel."""
 
     stopped: bool = False
 
@@ -92,7 +95,7 @@ def explaining(studio: Studio, desk: Desk, request: Request) -> Iterator[Event]:
         vit = yield from _working("loading", studio.model(desk, turn, scene.model))
         trace = yield from _working("trace", studio.trace(desk, turn, vit, scene.model, photo))
         target, against = aim(trace, scene)
-        yield Answered(vit, trace, target, against)
+        yield Answered(vit, trace, target, against, turn)
         yield Pending(request.methods)
         for name in request.methods:
             if desk.turn != turn:

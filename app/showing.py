@@ -8,18 +8,19 @@ from typing import Any
 import gradio as gr
 from PIL import Image
 
-from app import cards, classes, drawing, settings
+from app import cards, classes, costs, drawing, settings, trust
 from app.choose import TOP, Chooser
 from app.desks import Desk
 from app.errors import explain_error
 from app.explain_tab import ExplainTab
 from app.explaining import Answered, Ended, Event, Mapped, Opened, Refused, Working
 from app.files import write_png
+from app.measuring import Measured, MeasureEvent, Unmeasured
 from app.scene import Request
-from app.texts import of_method, say, tell
+from app.studio import Studio
+from app.texts import PATCHES, of_method, say, tell
 from explainers import HeatMap, Photo, methods
 from explainers.methods.baselines import BASELINES, baseline_image
-from explainers.trace import Trace
 
 Updates = dict[Any, Any]
 """Widget → its update; widgets that are not in it stay as they are."""
@@ -32,17 +33,20 @@ class Showing:
         self,
         lang: str,
         request: Request,
+        studio: Studio,
         desk: Desk,
         chooser: Chooser,
         tab: ExplainTab,
         ranks: gr.State,
     ) -> None:
-        self.lang, self.request, self.desk = lang, request, desk
+        self.lang, self.request, self.studio, self.desk = lang, request, studio, desk
         self.chooser, self.tab, self.ranks = chooser, tab, ranks
         self.waiting = set(request.methods)
         self.dimmed: set[str] = set()
         self.heats: dict[str, HeatMap] = {}
-        self.trace: Trace | None = None
+        self.answered: Answered | None = None
+        self.complete = False
+        """Whether all maps are there."""
 
     def begin(self) -> Updates:
         """The cards of the methods asked for, before anything is known."""
@@ -65,7 +69,7 @@ class Showing:
             }
         return updates
 
-    def updates(self, event: Event) -> Updates:
+    def updates(self, event: Event | MeasureEvent) -> Updates:
         """What one event changes on the page."""
         if isinstance(event, Opened):
             return {
@@ -82,6 +86,12 @@ class Showing:
             return self._refused(event)
         if isinstance(event, Ended):
             return self._ended(event)
+        if isinstance(event, Measured):
+            line = trust.measured(self.lang, event.measure)
+            return {self.tab.cards[event.name].measure: line, **self._costs()}
+        if isinstance(event, Unmeasured):
+            line = trust.unmeasured(self.lang, event.reason)
+            return {self.tab.cards[event.name].measure: line, **self._costs()}
         return {}
 
     def failed(self, error: Exception) -> Updates:
@@ -99,13 +109,14 @@ class Showing:
             for other in self.waiting:
                 card = self.tab.cards[other]
                 updates[card.image] = gr.update(elem_classes=["vs-map", "vs-stale"])
-                updates[card.text] = cards.waiting(lang)
+                updates[card.text] = cards.waiting(lang, self._cost(other))
+                updates |= trust.nothing(card)
                 updates[card.save] = gr.update(interactive=False)
             self.dimmed = set(self.waiting)
             updates[self.tab.cancel] = gr.update(interactive=True)
             updates[self.tab.save_all] = gr.update(interactive=False)
         if name in self.tab.cards:
-            updates[self.tab.cards[name].text] = cards.working(lang, event.share)
+            updates[self.tab.cards[name].text] = cards.working(lang, event.share, self._cost(name))
             done = len(self.request.methods) - len(self.waiting)
             what = of_method(lang, methods()[name], "title")
             text = say(
@@ -121,7 +132,7 @@ class Showing:
 
     def _answered(self, event: Answered) -> Updates:
         lang, chooser, vit = self.lang, self.chooser, event.model
-        self.trace = event.trace
+        self.answered = event
         has_head = vit.classes > 0
         updates: Updates = {
             chooser.class_note: "" if has_head else f"<p>{escape(say(lang, 'no_classes'))}</p>",
@@ -150,7 +161,39 @@ class Showing:
         updates: Updates = {}
         for name in self.heats if shared else [event.name]:
             updates |= self._drawn(name)
+        if self.answered is not None:
+            updates |= trust.below(
+                *(self.lang, self.studio, self.desk, self.request, self.answered, event.heat),
+                self.tab.cards[event.name],
+            )
         return updates
+
+    def _costs(self) -> Updates:
+        """The names in the chooser tell the costs, now that a pass has been timed."""
+        lang, model = self.lang, self.request.scene.model
+        pace = self.studio.pace.get(model)
+        if self.answered is None or pace is None or self.desk.costs_of == (model, lang):
+            return {}
+        self.desk.costs_of = (model, lang)
+        table, patches = methods(), self._patches
+        updates: Updates = {}
+        for question, group in self.tab.groups.items():
+            names = [name for name, method in table.items() if method.question == question]
+            choices = [(costs.tick(lang, table[name], patches, pace), name) for name in names]
+            updates[group] = gr.update(choices=choices)
+        return updates
+
+    def _cost(self, name: str) -> str:
+        parameters = self.request.parameters.get(name, {})
+        pace = self.studio.pace.get(self.request.scene.model)
+        return costs.note(self.lang, methods()[name], parameters, self._patches, pace)
+
+    @property
+    def _patches(self) -> int:
+        if self.answered is None:
+            return PATCHES
+        rows, columns = self.answered.trace.grid
+        return rows * columns
 
     def _drawn(self, name: str) -> Updates:
         lang, display, heat = self.lang, self.request.display, self.heats[name]
@@ -172,11 +215,11 @@ class Showing:
             card.save: gr.update(interactive=True),
         }
         setting = settings.baseline_of(methods()[name])
-        if card.baseline is not None and setting is not None and self.trace is not None:
+        if card.baseline is not None and setting is not None and self.answered is not None:
             chosen = heat.parameters[setting]
             updates[card.baseline_box] = gr.update(visible=chosen in BASELINES)
             if chosen in BASELINES:
-                nothing = Image.fromarray(baseline_image(self.trace, chosen))
+                nothing = Image.fromarray(baseline_image(self.answered.trace, chosen))
                 path = write_png(nothing, self.desk.folder, "baseline")
                 updates[card.baseline] = gr.update(value=path, alt_text=say(lang, "baseline"))
         return updates
@@ -194,6 +237,7 @@ class Showing:
             updates |= self._emptied(cards.stopped(self.lang))
             updates[self.tab.status] = f"<p>{escape(say(self.lang, 'status_stopped'))}</p>"
         elif self.request.scene.photo is not None:
+            self.complete = True
             text = say(self.lang, "status_done", count=len(self.heats)) if self.heats else ""
             updates[self.tab.status] = f"<p>{escape(text)}</p>"
         return updates
@@ -211,6 +255,7 @@ class Showing:
             card.image: gr.update(value=None, visible=visible, elem_classes=["vs-map"]),
             card.text: text,
             card.save: gr.update(interactive=False),
+            **trust.nothing(card),
         }
         if card.baseline_box is not None:
             updates[card.baseline_box] = gr.update(visible=False)

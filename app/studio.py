@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,12 @@ TICK = 0.1
 
 WORKERS = 2
 """Models run at once; each run already uses all cores for its matrix products."""
+
+EVERYBODY = ""
+"""The owner of what is remembered for all visitors alike."""
+
+ASIDE_BYTES = 10_000
+"""About what a result of `Studio.aside` takes: a few curves, a small picture."""
 
 Made = TypeVar("Made")
 Making = Generator[Job, None, Made]
@@ -49,6 +56,9 @@ class Studio:
         self.models = ModelPool(load)
         self.default_model = default_model
         self.workers = Workers(WORKERS)
+        self.aside_workers = Workers(1)
+        self.pace: dict[str, float] = {}
+        """Model → seconds that a forward pass took here."""
         self.store = Store()
         self.desks = Desks(new_folder, self.store.drop)
 
@@ -84,8 +94,14 @@ class Studio:
         self, desk: Desk, turn: int, vit: VisionModel, name: str, photo: Photo
     ) -> Making[Trace]:
         """One forward pass over the photo."""
-        key = ("trace", name, photo.sha256)
-        return self._made(desk, turn, key, lambda report: vit.trace(photo), trace_bytes)
+
+        def make(report: Report) -> Trace:
+            start = time.perf_counter()
+            trace = vit.trace(photo)
+            self.pace.setdefault(name, time.perf_counter() - start)
+            return trace
+
+        return self._made(desk, turn, trace_key(name, photo), make, trace_bytes)
 
     def heat_map(
         self,
@@ -117,7 +133,7 @@ class Studio:
         if scene.photo is None or vit is None:
             return None
         photo = self.photo(desk, scene.photo)
-        trace = self.store.get(desk.owner, ("trace", scene.model, photo.sha256))
+        trace = self.store.get(desk.owner, trace_key(scene.model, photo))
         if trace is None:
             return None
         target, against = aim(trace, scene)
@@ -130,6 +146,45 @@ class Studio:
                 return None
             heats.append(heat)
         return heats
+
+    def aside(
+        self,
+        desk: Desk,
+        key: Hashable,
+        make: Callable[[Report], Made],
+        turn: int | None = None,
+        shared: bool = False,
+    ) -> Making[Made]:
+        """The remembered result, or what is made of it while no map of the visitor is.
+
+        The job is any that has to end first. turn: the request that this belongs to, if it
+        ends with it; shared: whether all visitors get the same. Raises Cancelled when a map
+        has to be made meanwhile, and Outdated.
+        """
+        owner = EVERYBODY if shared else desk.owner
+
+        def work(report: Report) -> Made:
+            made = make(report)
+            if not desk.closed:
+                self.store.put(owner, key, made, ASIDE_BYTES)
+            return made
+
+        while True:
+            value: Made | None = self.store.get(owner, key)
+            if value is not None:
+                return value
+            job = desk.start_aside(key, lambda: self.aside_workers.begin(key, work))
+            if job is None:
+                raise Outdated
+            mine = job.key == key and not job.stopped
+            if turn is None:
+                while not job.wait(TICK):
+                    yield job
+            else:
+                yield from follow(desk, turn, job)
+            if mine:
+                made: Made = job.result()
+                return made
 
     def _made(
         self,
@@ -176,6 +231,11 @@ class MapKey:
     target: int | None
     against: int | None
     parameters: tuple[tuple[str, Any], ...]
+
+
+def trace_key(model: str, photo: Photo) -> Hashable:
+    """The key of a model's trace of a photo."""
+    return "trace", model, photo.sha256
 
 
 def map_key(

@@ -65,9 +65,11 @@ class Widgets:
             *(chooser.photo_note, chooser.class_note),
             *(chooser.top, chooser.target, chooser.against, self.ranks),
             *(tab.status, tab.hint, tab.shape, tab.cancel, tab.save_all),
+            *tab.groups.values(),
         ]
         for card in tab.cards.values():
             widgets += [card.box, card.image, card.text, card.save]
+            widgets += [card.measure, card.test, card.curve, card.checks, card.check]
             widgets += [card.baseline, card.baseline_box] if card.baseline else []
         return widgets
 

@@ -6,7 +6,14 @@ from typing import Any
 
 import gradio as gr
 
-from app import choose_events, explain_events, inside_events, model_events, save_events
+from app import (
+    choose_events,
+    explain_events,
+    inside_events,
+    model_events,
+    save_events,
+    trust_events,
+)
 from app.texts import say
 from app.widgets import QUIET, Widgets
 
@@ -14,6 +21,7 @@ from app.widgets import QUIET, Widgets
 def connect(page: Widgets, demo: gr.Blocks, places: dict[str, gr.Tab]) -> None:
     """Attach everything; ``places``: the tabs by name."""
     explain_events.connect(page)
+    trust_events.connect(page)
     choose_events.connect(page)
     model_events.connect(page, demo)
     save_events.connect(page)

@@ -369,7 +369,7 @@ def page() -> Page:
 
 def shown(page: Page, studio: Studio, request: Request, lang: str = "en") -> Iterator[Any]:
     widgets, desk = page.widgets, studio.desks.of("a")
-    showing = Showing(lang, request, desk, widgets.chooser, widgets.tab, widgets.ranks)
+    showing = Showing(lang, request, studio, desk, widgets.chooser, widgets.tab, widgets.ranks)
     yield showing.begin()
     for event in explaining(studio, desk, request):
         yield showing.updates(event)

@@ -121,10 +121,10 @@ def test_a_path_is_told_by_its_name_only() -> None:
         assert "secret" not in tell(lang, sentence)
 
 
-def test_browser_gets_titles_and_warnings() -> None:
+def test_browser_gets_titles_and_costs() -> None:
     tables = browser_texts(methods()).translations_dict
     assert tables["zh"]["method.rollout"] == texts("zh")["methods"]["rollout"]["title"]
-    assert tables["en"]["tick.occlusion"].endswith(say("en", "slow"))
+    assert tables["en"]["tick.occlusion"] == "Occlusion · 197 passes"
     assert tables["en"]["tick.rollout"] == methods()["rollout"].title
 
 

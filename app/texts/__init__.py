@@ -23,8 +23,8 @@ LANGUAGES = {"en": "English", "zh": "中文"}
 PATCHES = 196
 """Patches of the usual photo, for judging what a method costs."""
 
-QUICK = 20
-"""Forward passes beyond which a method is called slow."""
+FREE = 3
+"""Forward passes up to which a method's map is there at once, so that no cost is told."""
 
 
 @cache
@@ -83,7 +83,7 @@ def browser_texts(methods: Mapping[str, Method]) -> gr.I18n:
     """The texts that Gradio translates in the browser: labels, choices and headings.
 
     Besides the page's own texts: ``method.NAME`` for a title, ``tick.NAME`` for the title with
-    a warning where the method takes long, ``parameter.NAME.PARAMETER`` for a meaning.
+    its cost where the method takes long, ``parameter.NAME.PARAMETER`` for a meaning.
     """
     tables = {}
     for lang in LANGUAGES:
@@ -91,8 +91,9 @@ def browser_texts(methods: Mapping[str, Method]) -> gr.I18n:
         for method in methods.values():
             title = of_method(lang, method, "title")
             table[f"method.{method.name}"] = title
-            slow = method.cost(method.defaults, PATCHES) > QUICK
-            table[f"tick.{method.name}"] = f"{title} · {table['slow']}" if slow else title
+            cost = method.cost(method.defaults, PATCHES)
+            told = table["tick_passes"].format(passes=f"{cost:.0f}")
+            table[f"tick.{method.name}"] = f"{title} · {told}" if cost > FREE else title
             for parameter in method.parameters:
                 key = f"parameter.{method.name}.{parameter.name}"
                 table[key] = of_parameter(lang, method, parameter)
