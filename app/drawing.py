@@ -9,6 +9,7 @@ from PIL import Image
 
 from app.scene import Display
 from explainers.heatmap import HeatMap
+from explainers.image import Geometry
 from explainers.render.colours import check_colours, colour_table
 from explainers.render.legend import number, ticks
 from explainers.render.overlay import overlay
@@ -21,9 +22,13 @@ LONG_SIDE = 800
 
 def draw(heat: HeatMap, display: Display, together: Collection[HeatMap]) -> Image.Image:
     """The map as the page shows it; ``together``: the maps that share a colour scale."""
-    height, width = heat.geometry.photo_size
-    shown = max(1, round(width * LONG_SIDE / max(height, width)))
-    return overlay(heat, width=shown, **options(heat, display, together))
+    return overlay(heat, width=shown_width(heat.geometry), **options(heat, display, together))
+
+
+def shown_width(geometry: Geometry) -> int:
+    """How many pixels wide a map of this photo is on the page."""
+    height, width = geometry.photo_size
+    return max(1, round(width * LONG_SIDE / max(height, width)))
 
 
 def options(heat: HeatMap, display: Display, together: Collection[HeatMap]) -> dict[str, Any]:

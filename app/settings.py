@@ -19,6 +19,10 @@ SLIDER_MOST = 10_000
 """A setting that reaches higher is typed: a slider could not hit its values."""
 
 
+PICKED = {"patch_similarity": "patch"}
+"""Method → its setting that is a token, chosen by a click on the map."""
+
+
 def baseline_of(method: Method) -> str | None:
     """The setting that chooses "a picture of nothing" for this method, if it has one."""
     return next((p.name for p in method.parameters if _of_baselines(p)), None)

@@ -204,6 +204,8 @@ class Showing:
             return self._without(name, cards.line("vs-refused", explain_error(lang, error)))
         note = drawing.scale_note(heat, display, together)
         text = drawing.colour_bar(heat, display, together) + cards.done(lang, heat, note)
+        if name in settings.PICKED:
+            text = cards.line("vs-state", say(lang, "pick")) + text
         updates: Updates = {
             card.image: gr.update(
                 value=write_png(picture, self.desk.folder, name),

@@ -11,6 +11,7 @@ from app import (
     explain_events,
     inside_events,
     model_events,
+    pick_events,
     save_events,
     trust_events,
 )
@@ -22,6 +23,7 @@ def connect(page: Widgets, demo: gr.Blocks, places: dict[str, gr.Tab]) -> None:
     """Attach everything; ``places``: the tabs by name."""
     explain_events.connect(page)
     trust_events.connect(page)
+    pick_events.connect(page)
     choose_events.connect(page)
     model_events.connect(page, demo)
     save_events.connect(page)

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from app import costs, curve, trust
+from app.drawing import shown_width
 from app.explaining import Answered, Ended, Event, Mapped, explaining
 from app.measuring import Measured, Measuring, Unmeasured, checks, measuring
 from app.page import Page
+from app.pick_events import token_at
 from app.scene import Display, Request
 from app.showing import Showing
 from app.studio import Studio
@@ -209,3 +211,18 @@ def _steps(page: Page, studio: Studio, request: Request) -> list[dict[Any, Any]]
     widgets, desk = page.widgets, studio.desks.of("c")
     showing = Showing("en", request, studio, desk, widgets.chooser, widgets.tab, widgets.ranks)
     return [showing.updates(event) for event in explaining(studio, desk, request)]
+
+
+def test_a_click_on_the_similarity_map_names_the_patch_there(
+    studio: Studio, photo_file: Path
+) -> None:
+    events = list(explaining(studio, studio.desks.of("a"), ask(photo_file, ("patch_similarity",))))
+    trace = answered(events).trace
+    width = shown_width(trace.geometry)
+    scale = width / trace.photo.width
+    rows, columns = trace.grid
+    for row, column in ((0, 0), (rows - 1, columns - 1), (1, 2)):
+        left, top, right, bottom = trace.geometry.cell_box(row, column)
+        place = [int((left + right) / 2 * scale), int((top + bottom) / 2 * scale)]
+        assert token_at(trace, place) == trace.prefix + row * columns + column
+    assert token_at(trace, [0, 0]) is None  # the photo is wider than what the model sees
