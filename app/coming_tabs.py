@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gradio as gr
 
-NAMES = ("attention", "anatomy", "compare")
+NAMES = ("anatomy", "compare")
 
 
 def build(t: gr.I18n, name: str) -> None:

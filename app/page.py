@@ -8,8 +8,9 @@ from typing import Any
 import gradio as gr
 from starlette.middleware import Middleware
 
-from app import choose, coming_tabs, explain_tab, inside_tab
+from app import attention_events, attention_tab, choose, coming_tabs, explain_tab, inside_tab
 from app.api import add_endpoints
+from app.attention_answers import Looks
 from app.gate import Gate
 from app.loader import Given, Loader, resolve
 from app.studio import Studio
@@ -64,7 +65,7 @@ class Page:
         }
 
     def _build(self, model: str) -> gr.Blocks:
-        t, table = self.texts, methods()
+        t, table, looks = self.texts, methods(), Looks(self.studio)
         with gr.Blocks(
             title=TITLE, delete_cache=(600, 3000), analytics_enabled=False, fill_width=True
         ) as demo:
@@ -87,7 +88,7 @@ class Page:
                 with gr.Tab(t("tab_explain"), id="explain") as places["explain"]:
                     tab = explain_tab.build(t, table)
                 with gr.Tab(t("tab_attention"), id="attention") as places["attention"]:
-                    coming_tabs.build(t, "attention")
+                    self._attention = attention_tab.build(t, looks)
                 with gr.Tab(t("tab_inside"), id="inside") as places["inside"]:
                     inside = inside_tab.build(t)
                 with gr.Tab(t("tab_anatomy"), id="anatomy") as places["anatomy"]:
@@ -97,6 +98,7 @@ class Page:
             file = gr.DownloadButton(visible="hidden")
             self.widgets = Widgets(self.studio, t, lang, chooser, tab, inside, file)
             connect(self.widgets, demo, places)
+            attention_events.connect(self.widgets, self._attention, looks)
             lang.change(None, lang, None, js=_SWITCH, api_visibility="private")
             if self._lang is None:
                 demo.load(None, None, lang, js=_CURRENT, api_visibility="private")

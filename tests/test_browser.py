@@ -345,7 +345,6 @@ def test_inside_the_model(opened: Page) -> None:
 def test_other_tabs_say_what_will_be_there(opened: Page) -> None:
     page = opened
     for name, promise in (
-        ("Attention", "All heads at a glance"),
         ("Anatomy", "What it costs"),
         ("Compare", "Two models."),
     ):
