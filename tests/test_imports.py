@@ -40,6 +40,7 @@ PACKAGE_OF_IMPORT = {
     "cv2": "opencv-python",
     "pytorch_grad_cam": "grad-cam",
     "daam": "daam-timm-vit",
+    "yaml": "pyyaml",
 }
 
 
@@ -140,6 +141,15 @@ def test_the_library_imports_no_other_part() -> None:
             assert imported.partition(".")[0] not in others, f"{path}: {imported}"
 
 
+def test_training_needs_the_models_and_what_they_stand_on() -> None:
+    for path in sources("training"):
+        for imported, _ in imports(path):
+            top = imported.partition(".")[0]
+            if top in FIRST_PARTY - {"training"}:
+                below = top == "explainers" and layer(imported) <= layer("explainers.models")
+                assert below, f"{module_of(path)} imports {imported}"
+
+
 def test_only_the_app_imports_gradio() -> None:
     for path in sources("explainers", "benchmarks", "training"):
         assert not {"gradio", "gradio_client"} & {
@@ -168,9 +178,10 @@ def listed(file: str) -> set[str]:
     [
         (("explainers", "app"), ("requirements.txt",)),
         (
-            ("benchmarks", "tests", "training"),
+            ("benchmarks", "tests"),
             ("requirements.txt", "requirements-dev.txt", "requirements-peers.txt"),
         ),
+        (("training",), ("requirements.txt", "requirements-training.txt")),
     ],
 )
 def test_everything_imported_is_listed(folders: tuple[str, ...], files: tuple[str, ...]) -> None:

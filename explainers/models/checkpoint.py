@@ -49,8 +49,6 @@ def read_recipe(path: Path) -> Recipe | None:
 
     Raises ModelError when the file is not JSON.
     """
-    from timm.models import PretrainedCfg
-
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -62,6 +60,13 @@ def read_recipe(path: Path) -> Recipe | None:
                 reason=str(error),
             )
         ) from error
+    return _recipe(found)
+
+
+def _recipe(found: Any) -> Recipe | None:
+    """What timm's JSON says; None when it names no architecture."""
+    from timm.models import PretrainedCfg
+
     if not isinstance(found, dict) or not isinstance(found.get("architecture"), str):
         return None
     inner = found.get("pretrained_cfg", found)
@@ -69,27 +74,34 @@ def read_recipe(path: Path) -> Recipe | None:
     merged = {**inner, **top}
     known = {item.name for item in fields(PretrainedCfg)} - {*_PLACES}
     config = {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in merged.items()
+        key: value
+        for key, value in _tuples(merged).items()
         if key in known and not key.startswith("label_")
     }
-    arguments = found.get("model_args") or {}
+    arguments = _tuples(found.get("model_args") or {})
     config.setdefault("num_classes", arguments.get("num_classes", 1000))
     labels = merged.get("label_names", merged.get("labels"))
     described = merged.get("label_descriptions")
     if labels and isinstance(described, dict):
         labels = [described.get(name, name) for name in labels]
-    return Recipe(found["architecture"], config, dict(arguments), labels, foreign=True)
+    return Recipe(found["architecture"], config, arguments, labels, foreign=True)
+
+
+def _tuples(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in found.items()}
 
 
 def file_recipe(path: Path, arch: str | None) -> Recipe:
     """The recipe of a weights file: ``arch``, else its header's, else config.json beside it.
 
-    config.json also gives sizes, mean and std where it speaks of that same architecture.
+    A ``config`` in the header, or config.json, also gives sizes, labels, mean and std where it
+    speaks of that same architecture. Files saved by ``python -m training`` have such a header.
     """
-    beside = path.with_name(CONFIG)
-    recipe = read_recipe(beside) if beside.is_file() else None
-    named = arch or _header(path).get("architecture")
+    header, beside = _header(path), path.with_name(CONFIG)
+    recipe = _recipe(_json(header.get("config", "")))
+    if recipe is None and beside.is_file():
+        recipe = read_recipe(beside)
+    named = arch or header.get("architecture")
     if named is None and recipe is None:
         raise ModelError(
             Sentence(
@@ -102,6 +114,14 @@ def file_recipe(path: Path, arch: str | None) -> Recipe:
     if recipe is None or (named and named.split(".")[0] != recipe.architecture.split(".")[0]):
         return Recipe(str(named), foreign=True)
     return replace(recipe, architecture=named or recipe.architecture)
+
+
+def _json(text: str) -> Any:
+    """The JSON in a header, None for anything else: any program may have written the file."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def _header(path: Path) -> dict[str, str]:

@@ -19,6 +19,7 @@ from explainers.models.download import Progress
 from explainers.models.errors import ModelError
 from explainers.models.hub_cache import cached_file
 from explainers.models.labels import as_labels, imagenet_labels, read_labels
+from explainers.models.reference_file import REFERENCES, build_reference
 from explainers.models.vision_model import VisionModel, wrap_model
 from explainers.sentence import Sentence
 
@@ -115,6 +116,9 @@ def _from_file(
         )
     tensors = checkpoint.read_tensors(path, allow_pickle)
     recipe = checkpoint.file_recipe(path, arch)
+    if recipe.architecture in REFERENCES:
+        module = build_reference(recipe, tensors, size)
+        return _wrap(module, path.name, recipe, _given(labels))
     config = hub.timm_config(recipe.architecture)
     classifier = (recipe.config or {}).get("classifier") or getattr(config, "classifier", None)
     classes = checkpoint.head_classes(tensors, classifier)

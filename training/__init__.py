@@ -1,0 +1,1 @@
+"""Train, fine-tune and evaluate Vision Transformers: ``python -m training --help``."""

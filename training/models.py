@@ -1,0 +1,107 @@
+"""What is trained: a new reference ViT, or a finished model with a new head."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from explainers.models.preprocessing import Preprocessing
+from explainers.models.reference_file import REFERENCES, new_reference
+from explainers.models.vision_model import VisionModel
+from training.batches import drawn_from
+
+GREY = (0.5, 0.5, 0.5)  # mean and std that bring 0..1 to −1..1, as the paper's own code does
+
+
+@dataclass(eq=False)
+class Learner:
+    """A module in training, with what a checkpoint says about it.
+
+    frozen: only the head learns; the backbone also stays in evaluation mode.
+    """
+
+    module: Any
+    preprocessing: Preprocessing
+    classes: tuple[str, ...]
+    frozen: bool = False
+
+    def train_mode(self) -> None:
+        self.module.train(not self.frozen)
+        self.module.head.train()
+
+    def trained_parameters(self) -> int:
+        return sum(p.numel() for p in self.module.parameters() if p.requires_grad)
+
+
+def new_learner(
+    architecture: str, arguments: Mapping[str, Any], classes: tuple[str, ...], seed: int
+) -> Learner:
+    """A reference ViT or its twin with weights drawn from the seed, everything trained.
+
+    Raises ModelError for arguments that do not go together.
+    """
+    given = {**arguments, "classes": len(classes)}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(drawn_from(seed))
+        module = new_reference(architecture, given)
+    module.model_args = given
+    size = module.image_size
+    module.pretrained_cfg = {"architecture": architecture}
+    return Learner(module, Preprocessing(size, GREY, GREY, crop_pct=1.0), classes)
+
+
+def fine_tuned(vit: VisionModel, classes: tuple[str, ...], frozen: bool) -> Learner:
+    """The model with its head dropped and a D×K head of zeros in its place (section 3.2).
+
+    The whole photo is given to it: what was cut away at its borders is not for small images.
+    """
+    module: Any = vit.module
+    replace_head(module, len(classes))
+    module.requires_grad_(not frozen)
+    module.head.requires_grad_(True)
+    return Learner(module, replace(vit.preprocessing, crop_pct=1.0), classes, frozen)
+
+
+def replace_head(module: Any, classes: int) -> None:
+    """Put a linear head of zeros, weights and biases, on a timm model or a reference ViT."""
+    if is_reference(module):
+        width = module.norm.normalized_shape[0]
+        weight = module.cls_token
+        module.head = nn.Linear(width, classes, device=weight.device, dtype=weight.dtype)
+        module.num_classes = classes
+        arguments = {k: v for k, v in module.model_args.items() if k != "head"}
+        module.model_args = {**arguments, "classes": classes}
+    else:
+        module.reset_classifier(classes)
+    nn.init.zeros_(module.head.weight)
+    nn.init.zeros_(module.head.bias)
+
+
+def is_reference(module: Any) -> bool:
+    """Whether a module is of this project, and not of timm."""
+    return isinstance(module, tuple(REFERENCES.values()))
+
+
+def set_dropout(module: nn.Module, rate: float) -> None:
+    """The same dropout in every place the model has for it."""
+    for part in module.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = rate
+        elif isinstance(getattr(part, "dropout", None), float):
+            part.dropout = rate  # type: ignore[assignment]
+
+
+def checkpoint_blocks(module: Any) -> None:
+    """Keep only what enters each block; compute its inside again in the backward pass.
+
+    Memory falls from all tensors of all blocks to one a block, for a third more work.
+    """
+    blocks = module.encoder.layers if hasattr(module, "encoder") else module.blocks
+    for block in blocks:
+        block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
