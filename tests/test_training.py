@@ -208,7 +208,7 @@ def test_a_stopped_run_goes_on_to_the_same_curve(data: Path, tmp_path: Path, ste
         run.fit()
     again = run_of(data, broken)
     again.resume()
-    assert again.progress.step in {0, 4, 6, 8} | set(range(step, step + 1))
+    assert again.progress.step == {1: 0, 6: 6, 11: 8}[step]  # 6 steps an epoch
     again.fit()
     assert curve(broken) == curve(whole)
     assert alike(broken / MODEL, whole / MODEL)
@@ -268,7 +268,15 @@ def test_two_processes_learn_what_one_does(data: Path, tmp_path: Path) -> None:
     one, two = (load_file(tmp_path / name / MODEL) for name in ("one", "two"))
     assert curve(tmp_path / "one")[-1][1] == "20"
     for name, value in one.items():
-        torch.testing.assert_close(two[name], value, rtol=0, atol=1e-5)
+        differs = (two[name] - value).abs()
+        if name.endswith("qkv.bias"):
+            # A key's bias adds the same q·b to a whole row of scores, which softmax ignores: its
+            # gradient is zero but for rounding, and AdamW scales any gradient up to its rate.
+            differs = torch.cat([differs[:16], differs[32:]])
+        assert differs.max() <= 1e-5, name
+    models = [load_model(tmp_path / name / MODEL, device="cpu").module for name in ("one", "two")]
+    pixels = torch.randn(4, 3, 8, 8)
+    torch.testing.assert_close(models[0](pixels), models[1](pixels), rtol=0, atol=1e-5)
     for ours, theirs in zip(curve(tmp_path / "one")[1:], curve(tmp_path / "two")[1:], strict=True):
         assert [float(v) for v in ours] == pytest.approx([float(v) for v in theirs], abs=1e-4)
 
