@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import gradio as gr
 
 from app.errors import guard
 from app.explaining import explaining
+from app.glance import glancing
 from app.measuring import measuring
 from app.showing import Showing, Updates
 from app.widgets import AT_ONCE, QUIET, Widgets
@@ -34,9 +36,9 @@ def connect(page: Widgets) -> None:
                 if updates:
                     yield updates
             if showing.complete and showing.answered is not None:
-                measures = measuring(page.studio, desk, asked, showing.answered, showing.heats)
-                for measured in measures:
-                    updates = showing.updates(measured)
+                given = (page.studio, desk, asked, showing.answered)
+                for later in chain(measuring(*given, showing.heats), glancing(*given)):
+                    updates = showing.updates(later)
                     if updates:
                         yield updates
         except Exception as error:

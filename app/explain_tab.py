@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from app import settings
+from app import glance, settings
 from app.settings import Place
 from explainers.registry import DEFAULT_METHODS, Method
 from explainers.render.colours import SIGNED, UNSIGNED
@@ -48,6 +48,8 @@ class ExplainTab:
     """In the order of `Display`'s fields: opacity, unsigned, signed, style, range, smooth."""
     save_all: gr.Button
     hint: gr.HTML
+    glance: gr.Accordion
+    glance_strip: gr.HTML
     shape: gr.HTML
     """Carries the photo's proportions to the style sheet."""
 
@@ -80,6 +82,7 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
             status = gr.HTML(elem_classes="vs-status", elem_id="vs-status")
             shape = gr.HTML(elem_classes="vs-shape")
             hint = gr.HTML(t("explain_empty"), elem_classes="vs-empty", elem_id="vs-hint")
+            glance_box, strip = glance.panel(t)
             with gr.Row(elem_classes="vs-cards"):
                 cards = {name: _card(t, method) for name, method in methods.items()}
         with gr.Column(elem_classes="vs-options", min_width=260):
@@ -93,6 +96,8 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
         display=display,
         save_all=save_all,
         hint=hint,
+        glance=glance_box,
+        glance_strip=strip,
         shape=shape,
     )
 

@@ -8,13 +8,14 @@ from typing import Any
 import gradio as gr
 from PIL import Image
 
-from app import cards, classes, costs, drawing, settings, trust
+from app import cards, classes, costs, drawing, glance, settings, trust
 from app.choose import TOP, Chooser
 from app.desks import Desk
 from app.errors import explain_error
 from app.explain_tab import ExplainTab
 from app.explaining import Answered, Ended, Event, Mapped, Opened, Refused, Working
 from app.files import write_png
+from app.glance import Glance
 from app.measuring import Measured, MeasureEvent, Unmeasured
 from app.scene import Request
 from app.studio import Studio
@@ -65,11 +66,12 @@ class Showing:
                 chooser.top: gr.update(value=None, visible=True),
                 chooser.photo_note: "",
                 self.tab.status: "",
+                self.tab.glance: gr.update(visible=False),
                 self.ranks: [],
             }
         return updates
 
-    def updates(self, event: Event | MeasureEvent) -> Updates:
+    def updates(self, event: Event | MeasureEvent | Glance) -> Updates:
         """What one event changes on the page."""
         if isinstance(event, Opened):
             return {
@@ -92,6 +94,8 @@ class Showing:
         if isinstance(event, Unmeasured):
             line = trust.unmeasured(self.lang, event.reason)
             return {self.tab.cards[event.name].measure: line, **self._costs()}
+        if isinstance(event, Glance):
+            return self._glance()
         return {}
 
     def failed(self, error: Exception) -> Updates:
@@ -135,6 +139,8 @@ class Showing:
         self.answered = event
         has_head = vit.classes > 0
         updates: Updates = {
+            self.tab.glance: gr.update(visible=True),
+            **self._glance(),
             chooser.class_note: "" if has_head else f"<p>{escape(say(lang, 'no_classes'))}</p>",
         }
         if not has_head:
@@ -182,6 +188,12 @@ class Showing:
             choices = [(costs.tick(lang, table[name], patches, pace), name) for name in names]
             updates[group] = gr.update(choices=choices)
         return updates
+
+    def _glance(self) -> Updates:
+        if self.answered is None:
+            return {}
+        given = (self.lang, self.studio, self.desk, self.request, self.answered)
+        return {self.tab.glance_strip: glance.html(*given, self.request.methods)}
 
     def _cost(self, name: str) -> str:
         parameters = self.request.parameters.get(name, {})

@@ -166,7 +166,8 @@ class Studio:
         def work(report: Report) -> Made:
             made = make(report)
             if not desk.closed:
-                self.store.put(owner, key, made, ASIDE_BYTES)
+                size = made.values.nbytes if isinstance(made, HeatMap) else 0
+                self.store.put(owner, key, made, size + ASIDE_BYTES)
             return made
 
         while True:

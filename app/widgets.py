@@ -65,7 +65,7 @@ class Widgets:
             *(chooser.photo_note, chooser.class_note),
             *(chooser.top, chooser.target, chooser.against, self.ranks),
             *(tab.status, tab.hint, tab.shape, tab.cancel, tab.save_all),
-            *tab.groups.values(),
+            *(tab.glance, tab.glance_strip, *tab.groups.values()),
         ]
         for card in tab.cards.values():
             widgets += [card.box, card.image, card.text, card.save]

@@ -9,6 +9,7 @@ import gradio as gr
 from app import (
     choose_events,
     explain_events,
+    glance_events,
     inside_events,
     model_events,
     pick_events,
@@ -24,6 +25,7 @@ def connect(page: Widgets, demo: gr.Blocks, places: dict[str, gr.Tab]) -> None:
     explain_events.connect(page)
     trust_events.connect(page)
     pick_events.connect(page)
+    glance_events.connect(page)
     choose_events.connect(page)
     model_events.connect(page, demo)
     save_events.connect(page)

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from app import costs, curve, trust
+from app import costs, curve, glance, trust
 from app.drawing import shown_width
 from app.explaining import Answered, Ended, Event, Mapped, explaining
+from app.glance_events import toggled
 from app.measuring import Measured, Measuring, Unmeasured, checks, measuring
 from app.page import Page
 from app.pick_events import token_at
@@ -226,3 +227,40 @@ def test_a_click_on_the_similarity_map_names_the_patch_there(
         place = [int((left + right) / 2 * scale), int((top + bottom) / 2 * scale)]
         assert token_at(trace, place) == trace.prefix + row * columns + column
     assert token_at(trace, [0, 0]) is None  # the photo is wider than what the model sees
+
+
+def test_small_pictures_of_all_quick_methods_are_made_when_all_else_is_done(
+    page: Page, studio: Studio, photo_file: Path, runs: list[int]
+) -> None:
+    desk, request = studio.desks.of("a"), ask(photo_file, ("rollout",), target=3)
+    made = answered(list(explaining(studio, desk, request)))
+    given = (studio, desk, request, made)
+    names = glance.quick(request, made)
+    assert {"rollout", "relevance", "grad_cam", "feature_pca"} <= {*names}
+    assert not {"occlusion", "rise", "smoothgrad"} & {*names}
+    before = glance.html("en", *given, ("rollout",))
+    assert before.count("<button") == before.count("<i>") == len(names)
+    assert list(glance.glancing(*given))[-1] == glance.Glance()
+    after = glance.html("zh", *given, ("rollout",))
+    assert after.count("<img alt='' src='data:image/jpeg") == len(names)
+    assert after.count("aria-pressed='true'") == 1
+    count = len(runs)
+    asked = replace(request, methods=tuple(names))
+    assert len(maps(list(explaining(studio, desk, asked)))) == len(names)
+    assert len(runs) == count  # a map that was made for its small picture is there at once
+
+
+def test_any_click_drops_the_small_pictures(
+    studio: Studio, photo_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, request = studio.desks.of("a"), ask(photo_file, ("rollout",))
+    made = answered(list(explaining(studio, desk, request)))
+    desk.next_turn()
+    assert list(glance.glancing(studio, desk, request, made)) == []
+
+
+def test_a_click_on_a_small_picture_ticks_and_unticks() -> None:
+    assert toggled("look", ["attention"], "rollout") == ["attention", "rollout"]
+    assert toggled("look", ["attention", "rollout"], "rollout") == ["attention"]
+    for nothing in ("relevance", "<b>", None):
+        assert toggled("look", ["attention"], nothing) == ["attention"]
