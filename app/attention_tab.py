@@ -179,7 +179,7 @@ def _charts(lang: str, found: Look) -> Iterator[Any]:
         ),
     )
     labels = ("mean attention distance (px)", "entropy (share of ln N)")
-    limits = (None, 1.0)
+    limits = (None, 1.05)
     for values, label, limit, text in zip((distance, entropy), labels, limits, texts, strict=True):
         picture = head_chart(values, label, limit)
         yield gr.update(value=picture, alt_text=text)

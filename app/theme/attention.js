@@ -164,8 +164,9 @@ const paint = (values, start, limit, veil) => {
   const context = cells.getContext('2d'), image = context.createImageData(w, h), top = colours.length - 1;
   for (let j = 0; j < h * w; j++) {
     const share = limit > 0 ? Math.min(1, values(start + P + j) / limit) : 0;
-    const [r, g, b] = colours[Math.round(share * top)];
-    image.data.set([r, g, b, veil ? 255 * (0.35 + 0.65 * Math.sqrt(share)) : 255], 4 * j);
+    const colour = colours[Math.round(share * top)];
+    image.data[4 * j] = colour[0]; image.data[4 * j + 1] = colour[1]; image.data[4 * j + 2] = colour[2];
+    image.data[4 * j + 3] = veil ? 255 * (0.35 + 0.65 * Math.sqrt(share)) : 255;
   }
   context.putImageData(image, 0, 0);
   return cells;
@@ -241,10 +242,11 @@ const drawChips = (values, limit) => {
   }
 };
 const drawScale = (values, limit) => {
-  const [context, width, height] = fit($('canvas.bar'), 9 / Math.max(1, $('canvas.bar').clientWidth));
-  for (let x = 0; x < width; x++) {
-    context.fillStyle = `rgb(${colours[Math.floor(x / width * colours.length)]})`;
-    context.fillRect(x, 0, 1.5, height);
+  const bar = $('canvas.bar');
+  if (bar.width !== colours.length) {  // drawn once, a pixel a colour; the style sheet stretches it
+    bar.width = colours.length; bar.height = 1;
+    const context = bar.getContext('2d');
+    colours.forEach((colour, x) => { context.fillStyle = `rgb(${colour})`; context.fillRect(x, 0, 1, 1); });
   }
   const fixed = extentMenu.value === 'fixed';
   $('.scale .top').textContent = values ? percent(limit) + (fixed ? ' +' : '') : '';
