@@ -298,6 +298,11 @@ def test_a_new_head_of_vit_b16_has_7690_parameters() -> None:
     assert sum(p.numel() for p in twin.head.parameters()) == 7_690
 
 
+def test_a_distilled_model_gets_two_heads() -> None:
+    learner = fine_tuned(wrap_model(tiny_vit(distilled=True, dtype=torch.float32)), CLASSES, True)
+    assert learner.trained_parameters() == 2 * (16 * 3 + 3)
+
+
 @pytest.mark.parametrize("backbone", ["frozen", "all"])
 def test_what_learns(data: Path, tmp_path: Path, backbone: str) -> None:
     vit = wrap_model(tiny_vit(dtype=torch.float32))

@@ -34,6 +34,7 @@ def draw(path: Path, history: Sequence[dict[str, float]]) -> None:
             values = [factor * row[f"{split}_{kind}"] for row in history]
             axes.plot(epochs, values, marker=".", color=colour, label=split)
         axes.set_xlabel("epoch")
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_ylabel(kind if kind == "loss" else "accuracy, %")
         axes.legend(frameon=False)
         axes.spines[["top", "right"]].set_visible(False)

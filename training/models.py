@@ -33,7 +33,8 @@ class Learner:
 
     def train_mode(self) -> None:
         self.module.train(not self.frozen)
-        self.module.head.train()
+        for head in heads(self.module):
+            head.train()
 
     def trained_parameters(self) -> int:
         return sum(p.numel() for p in self.module.parameters() if p.requires_grad)
@@ -64,7 +65,8 @@ def fine_tuned(vit: VisionModel, classes: tuple[str, ...], frozen: bool) -> Lear
     module: Any = vit.module
     replace_head(module, len(classes))
     module.requires_grad_(not frozen)
-    module.head.requires_grad_(True)
+    for head in heads(module):
+        head.requires_grad_(True)
     return Learner(module, replace(vit.preprocessing, crop_pct=1.0), classes, frozen)
 
 
@@ -79,8 +81,14 @@ def replace_head(module: Any, classes: int) -> None:
         module.model_args = {**arguments, "classes": classes}
     else:
         module.reset_classifier(classes)
-    nn.init.zeros_(module.head.weight)
-    nn.init.zeros_(module.head.bias)
+    for head in heads(module):
+        for parameter in head.parameters():
+            nn.init.zeros_(parameter)
+
+
+def heads(module: Any) -> list[nn.Module]:
+    """The head; of a distilled model both, whose answers are averaged."""
+    return [getattr(module, name) for name in ("head", "head_dist") if hasattr(module, name)]
 
 
 def is_reference(module: Any) -> bool:

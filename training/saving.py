@@ -127,7 +127,11 @@ def load_state(
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata = file.metadata() or {}
+            if not {"settings", "progress"} <= metadata.keys():
+                raise OSError("it holds no run")
+            return tensors, metadata
     except (SafetensorError, OSError) as error:
         raise TrainingError(
             f"{path} is no whole checkpoint ({error}); start again without --resume in another "
