@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from explainers.acceptance import accept
 from explainers.attention_call import AttentionCall
-from explainers.capture import Capture
 from explainers.gradients import Gradients, class_score, gradient_pass
 from explainers.image import Geometry, Photo
 from explainers.models.errors import ModelError
 from explainers.models.vision_model import VisionModel
+from explainers.scalars import index_in, shown, whole_number
 from explainers.sentence import Sentence
-from explainers.tensors import Tensors, to_keep
+from explainers.tensors import Tensors
 
 
 class Trace:
@@ -53,9 +53,10 @@ class Trace:
         return len(self.photos)
 
     def __getitem__(self, index: int) -> Trace:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"photo index must be in 0..{len(self) - 1}, got {index}")
-        index %= len(self)
+        place = whole_number(index)
+        if place is None or not -len(self) <= place < len(self):
+            raise IndexError(f"photo index must be in 0..{len(self) - 1}, got {shown(index)}")
+        index = place % len(self)
         if len(self) == 1:
             return self
         with self._lock:
@@ -88,7 +89,16 @@ class Trace:
         probabilities = self._one().probabilities
         if probabilities is None:
             return []
-        best = probabilities[0].topk(min(count, probabilities.shape[1]))
+        wanted = whole_number(count)
+        if wanted is None or wanted < 0:
+            raise ValueError(
+                Sentence(
+                    "top_count",
+                    "How many classes to name must be a whole number from 0 up; got {count}.",
+                    count=shown(count),
+                )
+            )
+        best = probabilities[0].topk(min(wanted, probabilities.shape[1]))
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return [(index, self.model.label(index), value) for index, value in pairs]
 
@@ -154,14 +164,13 @@ class Trace:
         Returns (rows, N) of one head, or (H, rows, N) of all; all rows where none are named.
         """
         self._one()
-        _in_range("block", block, self.depth)
+        block = index_in("block", block, self.depth)
         if head is not None:
-            _in_range("head", head, self.heads)
+            head = index_in("head", head, self.heads)
         chosen: Tensor | slice = slice(None)
         if rows is not None:
-            for row in rows:
-                _in_range("row", row, self.tokens)
-            chosen = torch.as_tensor(list(rows), dtype=torch.long, device=self.pixels.device)
+            places = [index_in("row", row, self.tokens) for row in np.atleast_1d(rows)]
+            chosen = torch.as_tensor(places, dtype=torch.long, device=self.pixels.device)
         attention = self.calls[block].rows(chosen, head)[0]
         return attention if head is None else attention[0]
 
@@ -174,7 +183,7 @@ class Trace:
         """
         dtype = torch.float64 if self.pixels.dtype == torch.float64 else torch.float32
         if row is not None:
-            _in_range("row", row, self.tokens)
+            row = index_in("row", row, self.tokens)
             weights = torch.zeros(self.tokens, dtype=dtype, device=self.pixels.device)
             weights[row] = 1
             return weights
@@ -214,37 +223,13 @@ class Trace:
         return self
 
 
-def trace(model: VisionModel, photos: Photo | Sequence[Photo], keep: Collection[str] = ()) -> Trace:
-    """Run the model once, unchanged, and keep q and k of each block (and what ``keep`` names).
-
-    The first trace of a model checks that attention, computed again, is what the model used;
-    where it is not, `VisionModel.supports` refuses attention methods with what was found.
-    """
-    photos = [photos] if isinstance(photos, Photo) else list(photos)
-    if not photos:
-        raise ValueError("expected at least one photo, got none")
-    check = model.attention_check is None
-    capture = Capture(model.adapter, keep=to_keep(keep), check=check)
-    with torch.inference_mode(False), torch.no_grad():
-        pixels, geometries = model.prepare(photos)
-        with capture:
-            logits = model.logits(pixels)
-    if check:
-        model.attention_check = accept(model, capture, pixels)
-    calls = capture.calls if model.attention_check else []
-    answer = logits if model.classes else None
-    kept = Tensors(model, pixels, capture.tensors)
-    return Trace(model, photos, geometries, pixels, answer, calls, kept)
-
-
-def _in_range(name: str, value: int, size: int) -> None:
-    if not isinstance(value, int) or not 0 <= value < size:
-        raise ValueError(
+def demand_trace(given: object) -> None:
+    """Raise TypeError where a trace was expected and something else came."""
+    if not isinstance(given, Trace):
+        raise TypeError(
             Sentence(
-                "out_of_range",
-                "{name} must be in 0..{last}, got {value}.",
-                name=name,
-                last=size - 1,
-                value=value,
+                "trace_expected",
+                "A trace was expected, and {kind} came; make one with model.trace(photo).",
+                kind=type(given).__name__,
             )
         )

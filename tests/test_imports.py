@@ -16,11 +16,11 @@ ROOT = Path(__file__).resolve().parent.parent
 FIRST_PARTY = {"app", "benchmarks", "explainers", "tests", "training"}
 LAYERS = (
     (
-        *("sentence", "version", "registry", "image"),
-        *("photo_files", "photo_orientation", "photo_pixels"),
+        *("sentence", "version", "scalars", "registry", "image"),
+        *("photo_files", "photo_icons", "photo_orientation", "photo_pixels"),
     ),
     ("models",),
-    ("attention_call", "capture", "acceptance", "gradients", "tensors", "trace"),
+    ("attention_call", "capture", "acceptance", "gradients", "tensors", "trace", "tracing"),
     ("heatmap",),
     ("methods", "views", "measures"),
     ("render",),
@@ -31,7 +31,7 @@ LAYERS = (
 
 APP_LAYER = len(LAYERS)
 UPWARD = {  # the only two steps up, inside the bodies of VisionModel.trace and HeatMap.overlay/save
-    ("explainers.models.vision_model", "explainers.trace"),
+    ("explainers.models.vision_model", "explainers.tracing"),
     ("explainers.heatmap", "explainers.render.overlay"),
     ("explainers.heatmap", "explainers.render.export"),
 }

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from explainers.models.errors import ModelError
-from explainers.models.labels import find_class, imagenet_labels, read_labels, short
+from explainers.models.labels import (
+    find_class,
+    given_labels,
+    imagenet_labels,
+    read_labels,
+    short,
+)
 from tests.tiny import LABELS
 
 MANY = ("crane", "crane", "cat", "cat, tabby", "lion, king of beasts", "sea lion", "7", "5")
@@ -62,11 +71,30 @@ def test_an_index_out_of_range_names_the_range(text: int | str) -> None:
         find_class(LABELS, len(LABELS), text)
 
 
+@pytest.mark.parametrize("index", [np.int64(3), np.uint8(3), np.array(3), torch.tensor(3)])
+def test_any_whole_number_is_an_index(index: Any) -> None:
+    assert find_class(LABELS, len(LABELS), index) == 3
+
+
+@pytest.mark.parametrize("wrong", [3.0, True, np.bool_(1), [3], np.array([3]), b"lion", None])
+def test_what_is_neither_index_nor_label_is_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="whole number or a text"):
+        find_class(LABELS, len(LABELS), wrong)
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, 10**5000, "x" * 5000], ids=range(3))
+def test_endless_texts_are_refused_in_one_short_sentence(text: Any) -> None:
+    with pytest.raises(ValueError, match="from 0 to 4") as error:
+        find_class(LABELS, len(LABELS), text)
+    assert len(str(error.value)) < 250
+
+
 def test_no_hit_names_what_is_near() -> None:
     with pytest.raises(ValueError, match="nearest names: espresso"):
         find_class(LABELS, len(LABELS), "expresso")
-    with pytest.raises(ValueError, match="No class is called"):
-        find_class(LABELS, len(LABELS), "")
+    for unlike in ("", "xyzzy"):
+        with pytest.raises(ValueError, match="no name comes near; give a part of a label"):
+            find_class(LABELS, len(LABELS), unlike)
 
 
 def test_without_labels_only_an_index_works() -> None:
@@ -111,9 +139,24 @@ def test_label_files_that_are_none(tmp_path: Path, name: str, content: str, word
         read_labels(path)
 
 
+@pytest.mark.parametrize("labels", [("a", "b"), {"1": "b", "0": "a"}, np.array(["a", "b"])])
+def test_labels_in_memory(labels: Any) -> None:
+    assert given_labels(labels) == ("a", "b")
+
+
+@pytest.mark.parametrize("wrong", [5, {"a": "0"}, {"a", "b"}, [1, 2], b"ab", [], ["a", None]])
+def test_what_is_no_list_of_names_is_refused(wrong: Any) -> None:
+    with pytest.raises(ModelError, match="expected one line a class"):
+        given_labels(wrong)
+
+
 def test_label_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"labels\.txt cannot be read \(No such file"):
         read_labels(tmp_path / "labels.txt")
+    for endless in ("[" * 200_000, "9" * 5000):
+        (tmp_path / "labels.json").write_text(endless)
+        with pytest.raises(ModelError, match=r"labels\.json cannot be read"):
+            read_labels(tmp_path / "labels.json")
     (tmp_path / "labels.txt").write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(ModelError, match="expected UTF-8"):
         read_labels(tmp_path / "labels.txt")

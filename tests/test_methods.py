@@ -488,7 +488,7 @@ def test_targets() -> None:
         ("attention", {"head": 2}, r"-2\.\.1 or one of mean, max"),
         ("attention", {"head": True}, r"-2\.\.1"),
         ("integrated_gradients", {"steps": 0}, r"1\.\.500"),
-        ("integrated_gradients", {"steps": 2.5}, "integer"),
+        ("integrated_gradients", {"steps": 2.5}, "whole number"),
         ("occlusion", {"fill": "pink"}, "black, white"),
     ],
 )
@@ -504,3 +504,46 @@ def test_an_untrained_grid_is_said() -> None:
     assert "4×4" in notes[0]
     assert "6×6" in notes[0]
     assert not run("rollout", wrap_model(tiny_vit(), trained_grids=[(4, 4)]).trace(PHOTO)).notes
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "plain"),
+    [
+        ("attention", {"block": np.int64(1), "head": torch.tensor(1)}, {"block": 1, "head": 1}),
+        ("attention", {"row": np.uint8(2)}, {"row": 2}),
+        ("rollout", {"discard": np.float32(0.5)}, {"discard": 0.5}),
+        ("integrated_gradients", {"steps": np.int32(3)}, {"steps": 3}),
+    ],
+)
+def test_numbers_of_any_kind_are_settings(
+    name: str, settings: dict[str, object], plain: dict[str, object]
+) -> None:
+    heat, wanted = run(name, traced(), **settings), run(name, traced(), **plain)
+    assert np.array_equal(heat.values, wanted.values)
+    assert [type(value) for value in heat.parameters.values()] == [
+        type(value) for value in wanted.parameters.values()
+    ]
+
+
+@pytest.mark.parametrize("head", [np.array([1, 2]), [1], 1.0, "x" * 5000, 10**5000], ids=range(5))
+def test_what_is_no_setting_is_named_in_one_short_sentence(head: object) -> None:
+    with pytest.raises(ValueError, match="must be a whole number in") as error:
+        explain("attention", traced(), head=head)
+    assert len(str(error.value)) < 250
+
+
+def test_only_traces_are_explained() -> None:
+    for wrong in (PHOTO, wrap_model(tiny_vit()), None):
+        with pytest.raises(TypeError, match=r"make one with model\.trace\(photo\)"):
+            explain("rollout", wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "words"), [(torch.float64, "check the weights"), (torch.float16, "try float32")]
+)
+def test_numbers_that_are_not_finite_are_refused(dtype: torch.dtype, words: str) -> None:
+    module = tiny_vit(dtype=dtype)
+    with torch.no_grad():
+        module.get_parameter("head.weight").fill_(float("nan"))
+    with pytest.raises(ModelError, match=words):
+        explain("saliency", wrap_model(module).trace(PHOTO))

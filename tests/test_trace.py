@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -245,12 +247,43 @@ def test_refusals_are_sentences() -> None:
         training.trace(PHOTO)
     trace = wrap_model(tiny_vit()).trace(PHOTO)
     for call, message in (
-        (lambda: trace.attention(3), "block must be in 0..2, got 3"),
-        (lambda: trace.attention(0, 2), "head must be in 0..1, got 2"),
-        (lambda: trace.attention(0, rows=[17]), "row must be in 0..16, got 17"),
+        (lambda: trace.attention(3), "block must be a whole number in 0..2, got 3"),
+        (lambda: trace.attention(0, 2), "head must be a whole number in 0..1, got 2"),
+        (lambda: trace.attention(0, rows=[17]), "row must be a whole number in 0..16, got 17"),
         (lambda: trace.tensor("middle", 0), "was not kept"),
         (lambda: trace.model.trace(PHOTO, keep=("nonsense",)), "cannot keep nonsense"),
-        (lambda: trace.model.trace([]), "at least one photo"),
+        (lambda: trace.model.trace([]), "At least one Photo"),
     ):
         with pytest.raises(ValueError, match=message.replace(".", r"\.")):
             call()
+
+
+def test_whole_numbers_of_any_kind_are_places() -> None:
+    trace = wrap_model(tiny_vit()).trace([PHOTO, OTHER])[np.int64(1)]
+    rows = trace.attention(np.int64(0), torch.tensor(1), np.array([2, 0]))
+    assert torch.equal(rows, trace.attention(0, 1, [2, 0]))
+    assert trace.top(np.int64(2)) == trace.top(2)
+
+
+@pytest.mark.parametrize("count", [-1, "5", 2.5, None, True])
+def test_top_takes_a_whole_number(count: Any) -> None:
+    with pytest.raises(ValueError, match="whole number from 0 up"):
+        wrap_model(tiny_vit()).trace(PHOTO).top(count)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind"),
+    [
+        ("lion.jpg", "str"),
+        (b"x", "bytes"),
+        (None, "NoneType"),
+        (5, "int"),
+        ([PHOTO, "a.jpg"], "str"),
+        (PHOTO.pixels, "ndarray"),
+        (PHOTO.to_pil(), "Image"),
+        (torch.zeros(1, 3, 16, 16), "Tensor"),
+    ],
+)
+def test_only_photos_are_traced(wrong: Any, kind: str) -> None:
+    with pytest.raises(TypeError, match=f"{kind} came; read it with load_photo"):
+        wrap_model(tiny_vit()).trace(wrong)

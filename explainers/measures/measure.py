@@ -16,7 +16,7 @@ from explainers.methods.explain import find_target
 from explainers.methods.scoring import Progress
 from explainers.models.labels import short
 from explainers.sentence import Sentence
-from explainers.trace import Trace
+from explainers.trace import Trace, demand_trace
 
 RANDOM_ORDERS = 10
 
@@ -132,6 +132,7 @@ def measure(
     kinds, and 15 for the centre. progress may raise `Cancelled`; finished parts are kept.
     Raises ModelError for a model without classes and for a map of colours.
     """
+    demand_trace(trace)
     if target is None and heat.target is not None:
         target = heat.target.index
     aim = find_target(trace, target)

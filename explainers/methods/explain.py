@@ -17,7 +17,7 @@ from explainers.methods.scoring import Objective, Progress
 from explainers.models.errors import ModelError
 from explainers.registry import Method, find_method
 from explainers.sentence import Sentence
-from explainers.trace import Trace
+from explainers.trace import Trace, demand_trace
 from explainers.version import __version__
 
 
@@ -41,6 +41,7 @@ def explain(
     where `VisionModel.supports` says no.
     """
     method = find_method(name)
+    demand_trace(trace)
     support = trace.model.supports(name, row=parameters.get("row"))
     if not support:
         raise ModelError(support.reason)
@@ -82,9 +83,15 @@ def _explain_one(
     if not np.isfinite(values).all():
         raise ModelError(
             Sentence(
+                "not_finite_half",
+                "{method} gave numbers that are not finite in half precision; try float32.",
+                method=method.title,
+            )
+            if trace.pixels.dtype.itemsize < 4
+            else Sentence(
                 "not_finite",
-                "{method} gave numbers that are not finite for this model and photo; in half "
-                "precision try float32.",
+                "{method} gave numbers that are not finite for this model and photo; check the "
+                "weights for such numbers, and try another photo.",
                 method=method.title,
             )
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from explainers.registry import Method, Parameter
+from explainers.scalars import real_number, shown, whole_number
 from explainers.sentence import Sentence
 
 
@@ -37,32 +38,36 @@ def check_parameters(
 
 def _check(parameter: Parameter, value: Any, size: int) -> Any:
     kind = parameter.kind
-    if kind in ("choice", "head") and value in parameter.choices:
+    if kind in ("choice", "head") and isinstance(value, str) and value in parameter.choices:
         return value
     if kind == "token" and value is None:
         return None
-    whole = isinstance(value, int) and not isinstance(value, bool)
+    whole = whole_number(value)
     if kind in ("block", "head", "token"):
         lowest = 0 if kind == "token" else -size
-        if whole and lowest <= value < size:
-            return value % size
-        expected = f"{lowest}..{size - 1}"
+        if whole is not None and lowest <= whole < size:
+            return whole % size
+        expected = f"a whole number in {lowest}..{size - 1}"
         if parameter.choices:
             expected += " or one of " + ", ".join(parameter.choices)
     elif kind == "choice":
         expected = "one of " + ", ".join(parameter.choices)
     else:
-        number = whole or (kind == "number" and isinstance(value, float))
+        number = whole if kind == "integer" else real_number(value)
         low, high = parameter.low, parameter.high
-        if number and (low is None or value >= low) and (high is None or value <= high):
-            return value if kind == "integer" else float(value)
-        expected = f"{kind} in {low}..{high}"
+        if (
+            number is not None
+            and (low is None or number >= low)
+            and (high is None or number <= high)
+        ):
+            return number
+        expected = f"{'a whole number' if kind == 'integer' else 'a number'} in {low}..{high}"
     raise ValueError(
         Sentence(
             "bad_parameter",
-            "Setting {name} must be {expected}, got {value!r}.",
+            "Setting {name} must be {expected}, got {value}.",
             name=parameter.name,
             expected=expected,
-            value=value,
+            value=shown(value),
         )
     )

@@ -39,13 +39,24 @@ def adapt(module: nn.Module, size: tuple[int, int] | None) -> Adapter:
 
 
 def _refusal(module: nn.Module, part: str) -> ModelError:
+    family = type(module).__name__
+    if part == family:
+        return ModelError(
+            Sentence(
+                "family_unknown",
+                "{family} is not read yet: it is of another design than the plain Vision "
+                "Transformer; plain, distilled, register and average-pooling ViTs of timm and "
+                "models built on nn.TransformerEncoder are.",
+                family=family,
+            )
+        )
     return ModelError(
         Sentence(
             "family_not_read",
             "{family} is not read yet (its {part} is of another design than the plain Vision "
             "Transformer's); plain, distilled, register and average-pooling ViTs of timm and "
             "models built on nn.TransformerEncoder are.",
-            family=type(module).__name__,
+            family=family,
             part=part,
         )
     )

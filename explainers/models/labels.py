@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from explainers.models.errors import ModelError
+from explainers.scalars import shown, whole_number
 from explainers.sentence import Sentence
+
+Labels = str | Path | Mapping[str, str] | Sequence[str]
+"""Names of classes, or the file that lists them."""
 
 LISTED = 8  # hits that a refusal names
 BACKGROUND = "background"
 IMAGENET_1K = 1000
+LONGEST_INDEX = 18  # digits; Python reads no number of more than 4,300
 
 
 def short(label: str) -> str:
@@ -27,10 +33,22 @@ def find_class(labels: Sequence[str] | None, classes: int, text: int | str) -> i
 
     An index (a number, also written as text); else, whatever the case: a whole label, one of
     its comma parts, or a piece of it, the first of these that hits anything. Raises
-    ValueError for none or several hits (and lists them) and for an index out of range.
+    ValueError for none or several hits (and lists them) and for an index out of range,
+    TypeError for what is neither a whole number nor a text.
     """
-    if isinstance(text, int):
-        return _in_range(text, classes)
+    if not isinstance(text, str):
+        index = whole_number(text)
+        if index is None:
+            raise TypeError(
+                Sentence(
+                    "class_type",
+                    "A class is named by its index or its label, and {value} ({kind}) came; give "
+                    "a whole number or a text.",
+                    value=shown(text),
+                    kind=type(text).__name__,
+                )
+            )
+        return _in_range(index, classes)
     wanted = text.strip().casefold()
     names = [label.casefold() for label in labels or ()]
     parts = [[part.strip() for part in name.split(",")] for name in names]
@@ -41,7 +59,7 @@ def find_class(labels: Sequence[str] | None, classes: int, text: int | str) -> i
         if hits:
             return _only(hits, labels, text)
     if wanted.isdecimal():
-        return _in_range(int(wanted), classes)
+        return _in_range(int(wanted) if len(wanted) <= LONGEST_INDEX else wanted, classes)
     hits = [i for i, name in enumerate(names) if wanted and wanted in name]
     if hits:
         return _only(hits, labels, text)
@@ -52,32 +70,43 @@ def find_class(labels: Sequence[str] | None, classes: int, text: int | str) -> i
                 "This model's classes have no names here; give an index from 0 to {last} "
                 "instead of {text!r}.",
                 last=classes - 1,
-                text=text,
+                text=shown(text),
             )
         )
     every = sorted({part for group in parts for part in group})
-    near = ", ".join(difflib.get_close_matches(wanted, every, n=3)) or "-"
+    near = ", ".join(difflib.get_close_matches(wanted, every, n=3))
+    if not near:
+        raise ValueError(
+            Sentence(
+                "class_unlike",
+                "No class is called {text!r}, and no name comes near; give a part of a label, or "
+                "an index from 0 to {last}.",
+                text=shown(text),
+                last=classes - 1,
+            )
+        )
     raise ValueError(
         Sentence(
             "class_unknown",
             "No class is called {text!r}; nearest names: {near}. An index from 0 to {last} "
             "works too.",
-            text=text,
+            text=shown(text),
             near=near,
             last=classes - 1,
         )
     )
 
 
-def _in_range(index: int, classes: int) -> int:
-    if 0 <= index < classes:
+def _in_range(index: int | str, classes: int) -> int:
+    """``index``, where it is one of a class; a text stands for a number too long to be read."""
+    if isinstance(index, int) and 0 <= index < classes:
         return index
     raise ValueError(
         Sentence(
             "class_range",
             "A class index must be from 0 to {last}; got {index}.",
             last=classes - 1,
-            index=index,
+            index=shown(index),
         )
     )
 
@@ -90,7 +119,7 @@ def _only(hits: Sequence[int], labels: Sequence[str] | None, text: str) -> int:
         Sentence(
             "class_ambiguous",
             "{text!r} fits {count} classes: {listed}. Give the full label or the index.",
-            text=text,
+            text=shown(text),
             count=len(hits),
             listed=listed + ("; …" if len(hits) > LISTED else ""),
         )
@@ -108,14 +137,22 @@ def read_labels(path: str | Path) -> tuple[str, ...]:
         found = json.loads(text) if path.suffix.lower() == ".json" else text.rstrip().split("\n")
     except OSError as error:
         raise _unreadable(path, error.strerror or type(error).__name__) from error
-    except ValueError as error:  # not UTF-8, not JSON
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON, brackets without end
         raise _unreadable(path, str(error)) from error
     return as_labels(found, path.name)
 
 
+def given_labels(labels: Labels) -> tuple[str, ...]:
+    """Labels as a caller gives them: names in the order of their classes, or a file of them."""
+    if isinstance(labels, (str, os.PathLike)):
+        return read_labels(labels)
+    ordered = isinstance(labels, Iterable) and not isinstance(labels, (Mapping, Set))
+    return as_labels(list(labels) if ordered else labels, "labels")
+
+
 def as_labels(found: Any, source: str) -> tuple[str, ...]:
     """A list, or {index: name} with all indices from 0, as labels; ``source`` for the error."""
-    if isinstance(found, dict):
+    if isinstance(found, Mapping):
         found = [found.get(str(i), found.get(i)) for i in range(len(found))]
     if isinstance(found, Sequence) and not isinstance(found, str):
         wrong = [i for i, name in enumerate(found) if not (isinstance(name, str) and name.strip())]

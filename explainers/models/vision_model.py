@@ -100,7 +100,7 @@ class VisionModel:
 
     def trace(self, photos: Photo | Sequence[Photo], keep: Collection[str] = ()) -> Trace:
         """Run the model once on one photo or several, and keep what explanations need."""
-        from explainers.trace import trace
+        from explainers.tracing import trace
 
         return trace(self, photos, keep)
 

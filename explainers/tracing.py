@@ -1,0 +1,58 @@
+"""`trace`: one forward pass of a model over photos, with all that explanations need kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from explainers.acceptance import accept
+from explainers.capture import Capture
+from explainers.image import Photo
+from explainers.models.vision_model import VisionModel
+from explainers.sentence import Sentence
+from explainers.tensors import Tensors, to_keep
+from explainers.trace import Trace
+
+
+def trace(model: VisionModel, photos: Photo | Sequence[Photo], keep: Collection[str] = ()) -> Trace:
+    """Run the model once, unchanged, and keep q and k of each block (and what ``keep`` names).
+
+    The first trace of a model checks that attention, computed again, is what the model used;
+    where it is not, `VisionModel.supports` refuses attention methods with what was found.
+    """
+    photos = _photos(photos)
+    check = model.attention_check is None
+    capture = Capture(model.adapter, keep=to_keep(keep), check=check)
+    with torch.inference_mode(False), torch.no_grad():
+        pixels, geometries = model.prepare(photos)
+        with capture:
+            logits = model.logits(pixels)
+    if check:
+        model.attention_check = accept(model, capture, pixels)
+    calls = capture.calls if model.attention_check else []
+    answer = logits if model.classes else None
+    kept = Tensors(model, pixels, capture.tensors)
+    return Trace(model, photos, geometries, pixels, answer, calls, kept)
+
+
+def _photos(given: Any) -> list[Photo]:
+    """The photos that were given, one or several; TypeError for anything else."""
+    alone = isinstance(given, (Photo, str, bytes)) or not isinstance(given, Iterable)
+    photos = [given] if alone else list(given)
+    for photo in photos:
+        if not isinstance(photo, Photo):
+            raise TypeError(
+                Sentence(
+                    "trace_photo",
+                    "A Photo, or a list of them, was expected, and {kind} came; read it with "
+                    "load_photo first.",
+                    kind=type(photo).__name__,
+                )
+            )
+    if not photos:
+        raise ValueError(
+            Sentence("trace_none", "At least one Photo was expected, and none came; give one.")
+        )
+    return photos
