@@ -11,35 +11,27 @@ import io
 import logging
 import os
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from PIL import Image
 
+from explainers.photo_icons import open_icon
+from explainers.photo_kinds import is_heic, other_format
 from explainers.sentence import Sentence
 
 logger = logging.getLogger(__name__)
+
+# What Pillow finds wrong beside the pixels is said by `Photo.notes`, or of no consequence. Set once
+# and for all: to change the filters for one photo would change them for every other thread.
+warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
 LARGEST = 200_000_000
 """A picture of more pixels than this is refused."""
 
 FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "TIFF", "GIF", "BMP", "JPEG2000", "PPM", "ICO")
 """Pillow's formats that hold photos; none of them starts another program to be read."""
-
-_KNOWN = (
-    (r"\s*(<\?xml.*|<!--.*|<!DOCTYPE svg.*)?<svg", "SVG"),
-    (r"\s*<(!doctype )?html", "HTML"),
-    (r"%PDF", "PDF"),
-    (r"%!PS|\xc5\xd0\xd3\xc6", "PostScript"),
-    (r"8BPS", "PSD"),
-    (r"\xff\x0a|\0\0\0\x0cJXL ", "JPEG XL"),
-    (r"PK\x03\x04", "ZIP"),
-    (r"....ftyp(isom|iso\d|mp4|avc1|qt  |M4V|3gp)", "MP4"),
-    (r"RIFF....AVI ", "AVI"),
-    (r"\x1aE\xdf\xa3", "WebM"),
-    (r"....ftyp(avif|avis)", "AVIF"),
-)
-"""How files that are not opened begin, and the names of their formats."""
 
 
 class PhotoError(ValueError):
@@ -101,8 +93,21 @@ def open_file(path: str | os.PathLike[str], name: str) -> BinaryIO:
 
 def open_image(file: BinaryIO, name: str) -> Image.Image:
     """The picture in ``file``, header read and size admitted, pixels not yet decoded."""
-    file = _rewound(file, name)
-    head = file.read(1024)
+    try:
+        file = _rewound(file, name)
+        head = file.read(1024)
+    except (PhotoError, MemoryError):
+        raise
+    except Exception as error:  # closed, opened for writing, or anyone's own class
+        raise PhotoError(
+            Sentence(
+                "photo_unreadable",
+                "{name} cannot be read ({reason}); give a file that is open for reading bytes "
+                '(mode "rb").',
+                name=name,
+                reason=str(error) or type(error).__name__,
+            )
+        ) from error
     if not head:
         raise PhotoError(
             Sentence(
@@ -180,7 +185,7 @@ def _rewound(file: BinaryIO, name: str) -> BinaryIO:
 
 def _opened(file: BinaryIO, head: bytes, name: str) -> Image.Image:
     """The picture, by the plug-in that recognises its first bytes, or what the file is instead."""
-    if _is_heic(head):
+    if is_heic(head):
         file.seek(0)
         return _heif_reader(name)(file, "")
     Image.init()
@@ -192,18 +197,10 @@ def _opened(file: BinaryIO, head: bytes, name: str) -> Image.Image:
             continue
         file.seek(0)
         try:
-            return factory(file, "")
+            return open_icon(file) if kind == "ICO" else factory(file, "")
         except (SyntaxError, IndexError, TypeError) as error:
             failure = error
     raise failure or _not_a_photo(head, name)
-
-
-def _is_heic(head: bytes) -> bool:
-    """Whether the brands at the beginning are those of HEIC; AVIF shares some of them."""
-    end = min(int.from_bytes(head[:4], "big"), len(head))
-    brands = {head[at : at + 4] for at in range(8, end, 4)}
-    shared = any(brand[:3] in (b"hei", b"hev", b"mif", b"msf") for brand in brands)
-    return head[4:8] == b"ftyp" and shared and not brands & {b"avif", b"avis"}
 
 
 def _heif_reader(name: str) -> Callable[..., Any]:
@@ -224,17 +221,17 @@ def _heif_reader(name: str) -> Callable[..., Any]:
 
 def _not_a_photo(head: bytes, name: str) -> PhotoError:
     """Name what the file is, as far as its first bytes tell."""
-    for pattern, kind in _KNOWN:
-        if re.match(pattern.encode("latin-1"), head, re.DOTALL | re.IGNORECASE):
-            return PhotoError(
-                Sentence(
-                    "photo_other_format",
-                    "A photo was expected, and the file {name} is {format}, which is not opened "
-                    "here; save it as JPEG or PNG first.",
-                    name=name,
-                    format=kind,
-                )
+    kind = other_format(head)
+    if kind is not None:
+        return PhotoError(
+            Sentence(
+                "photo_other_format",
+                "A photo was expected, and the file {name} is {format}, which is not opened "
+                "here; save it as JPEG or PNG first.",
+                name=name,
+                format=kind,
             )
+        )
     return PhotoError(
         Sentence(
             "photo_unknown",

@@ -55,6 +55,16 @@ def pixels_of_image(
 
 def pixels_of_array(array: np.ndarray, name: str) -> tuple[np.ndarray, tuple[Sentence, ...]]:
     """RGB (H, W, 3) uint8 of an array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), and the notes."""
+    if np.ma.getmaskarray(array).any():
+        raise PhotoError(
+            Sentence(
+                "photo_masked",
+                "Every value must be given, and some of {name} are masked; fill them first, for "
+                "example with array.filled(0).",
+                name=name,
+            )
+        )
+    array = np.asarray(array)
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)):
@@ -143,6 +153,9 @@ def _levels(values: np.ndarray, name: str, notes: list[Sentence]) -> np.ndarray:
                 dtype=values.dtype,
             )
         )
+    if values.dtype.itemsize > 8:
+        with np.errstate(over="ignore"):  # too large becomes infinite, which is refused
+            values = values.astype(np.float64)
     low, high = values.min(), values.max()
     if not (math.isfinite(low) and math.isfinite(high)):
         raise PhotoError(
@@ -166,9 +179,11 @@ def _levels(values: np.ndarray, name: str, notes: list[Sentence]) -> np.ndarray:
                 end=f"{end:.6g}",
             )
         )
-    span = (end - start) or 1.0
+    # A power of two changes no digit, and neither the largest nor the smallest numbers overflow.
+    unit = math.ldexp(1.0, math.frexp(max(abs(start), abs(end)))[1] - 1)
+    span = (end / unit - start / unit) or 1.0
     work: Any = values.astype(np.float64 if values.dtype.itemsize > 2 else np.float32)
-    return np.rint((work - start) * (255.0 / span)).astype(np.uint8)
+    return np.rint((work / unit - start / unit) * (255.0 / span)).astype(np.uint8)
 
 
 def _range(dtype: np.dtype[Any], low: float, high: float) -> tuple[float, float]:

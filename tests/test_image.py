@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import struct
+import subprocess
 import sys
 import warnings
 import zlib
@@ -351,6 +352,25 @@ def test_arrays_that_are_no_photos(array: np.ndarray, key: str) -> None:
     assert refusal(array).key == key
 
 
+@pytest.mark.parametrize("values", [(-1e308, 1e308), (-1e-320, 1e-320), (-1.7e308, 1.7e308)])
+def test_the_largest_and_smallest_numbers(values: tuple[float, float]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        photo = load_photo(np.array([[values[0], 0.0, values[1]]]))
+    assert photo.pixels[0, :, 0].tolist() == [0, 128, 255]
+
+
+def test_masked_values_are_refused() -> None:
+    grey = np.full((4, 4), 7, np.uint8)
+    assert load_photo(np.ma.masked_array(grey)).pixels[0, 0, 0] == 7
+    assert refusal(np.ma.masked_array(grey, mask=grey == 7)).key == "photo_masked"
+
+
+def test_more_than_a_double_holds_is_refused() -> None:
+    huge = np.array([[0, np.finfo(np.longdouble).max]])
+    assert refusal(huge).values["count"] == 1
+
+
 # Animations
 
 
@@ -371,6 +391,37 @@ def test_a_phone_photo_with_a_preview_is_no_animation() -> None:
     frames = [Image.new("RGB", (12, 8), colour) for colour in ("red", "lime")]
     data = encoded(frames[0], "MPO", save_all=True, append_images=frames[1:])
     assert load_photo(data).notes == ()
+
+
+# Icons
+
+
+def icon(picture: bytes, side: int = 16) -> bytes:
+    entry = struct.pack("<BBBBHHII", side, side, 0, 0, 1, 32, len(picture), 22)
+    return struct.pack("<HHH", 0, 1, 1) + entry + picture
+
+
+def test_an_icon_of_another_size_than_it_says() -> None:
+    inside = tiny_photo_array()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.array_equal(load_photo(icon(encoded(inside))).pixels, inside)
+    bitmap = encoded(inside, "BMP")[14:]
+    assert refusal(icon(bitmap)).key == "photo_damaged"
+
+
+def test_the_picture_in_an_icon_is_judged_by_its_own_size() -> None:
+    header = encoded(np.zeros((1, 1, 3), np.uint8))
+    large = header[:16] + struct.pack(">II", 14_500, 14_500) + header[24:29]
+    large += struct.pack(">I", zlib.crc32(large[12:29])) + header[33:]
+    assert refusal(icon(large)).key == "photo_too_large"
+
+
+@pytest.mark.parametrize("bitmap_format", ["png", "bmp"])
+def test_icons(bitmap_format: str) -> None:
+    square = tiny_photo_array(32, 32)
+    data = encoded(square, "ICO", sizes=[(16, 16), (32, 32)], bitmap_format=bitmap_format)
+    assert np.array_equal(load_photo(data).pixels, square)
 
 
 # Size
@@ -551,3 +602,25 @@ def test_things_that_are_no_source(source: object) -> None:
 
 def test_a_file_opened_as_text(tmp_path: Path) -> None:
     assert refusal(io.StringIO("text")).key == "photo_text_stream"
+
+
+class Broken(io.BytesIO):
+    def read(self, *_: object) -> bytes:
+        raise ZeroDivisionError
+
+
+def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    closed = io.BytesIO(b"x")
+    closed.close()
+    with (tmp_path / "new.png").open("wb") as writing:
+        for source in (closed, writing, Broken(b"x")):
+            assert refusal(source).key == "photo_unreadable"
+
+
+def test_pillow_does_not_warn_on_the_error_stream(tmp_path: Path) -> None:
+    cut = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x02\0\0\0\x04\0\0\xff\xff"
+    path = tmp_path / "cut.jpg"
+    path.write_bytes(encoded(tiny_photo_array(), "JPEG", exif=cut))
+    code = f"from explainers.image import load_photo; load_photo({str(path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""

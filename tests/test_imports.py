@@ -17,7 +17,7 @@ FIRST_PARTY = {"app", "benchmarks", "explainers", "tests", "training"}
 LAYERS = (
     (
         *("sentence", "version", "scalars", "registry", "image"),
-        *("photo_files", "photo_icons", "photo_orientation", "photo_pixels"),
+        *("photo_files", "photo_icons", "photo_kinds", "photo_orientation", "photo_pixels"),
     ),
     ("models",),
     ("attention_call", "capture", "acceptance", "gradients", "tensors", "trace", "tracing"),
