@@ -9,24 +9,28 @@ import gradio as gr
 
 from app import handlers
 from app.desks import Desk
-from app.errors import guard
+from app.errors import explain_error, guard
 from app.explaining import Answered, Mapped, Refused, explaining
 from app.files import PhotoInput, write_png
 from app.scene import Request, Scene
 from app.studio import Studio
 from app.texts import say
 from app.work import Job
-from explainers import VisionModel, methods
+from explainers import PhotoError, VisionModel, methods
 from explainers.registry import find_method
 from explainers.render.npz import npz_bytes
+from explainers.sentence import Sentence
+
+MODEL, METHODS = "embedded", "rollout"
+"""What ``/explain`` takes where model and methods are left out or null."""
 
 
 def add_endpoints(studio: Studio) -> None:
     """Add ``/explain`` and ``/methods``; their widgets are not on the page."""
     with gr.Column(visible=False):
         photo = PhotoInput(label="photo", image_mode=None)
-        model = gr.Textbox("embedded", label="model")
-        names = gr.Textbox("rollout", label="methods")
+        model = gr.Textbox(MODEL, label="model")
+        names = gr.Textbox(METHODS, label="methods")
         target = gr.Textbox("", label="target")
         against = gr.Textbox("", label="against")
         answer = gr.JSON(label="answer")
@@ -36,14 +40,14 @@ def add_endpoints(studio: Studio) -> None:
         table = gr.JSON(label="methods")
         listing = gr.Button()
 
-    answering = guard(explain_photo)
+    answering = guard(explain_photo, explain_error)
 
     def explain(
         photo: str | None,
-        model: str,
-        methods: str,
-        target: str,
-        against: str,
+        model: str | None,
+        methods: str | None,
+        target: str | None,
+        against: str | None,
         request: gr.Request,
     ) -> Any:
         """Explain a photo: the model's five likeliest classes, an overlay a method, all maps.
@@ -69,15 +73,22 @@ def explain_photo(
     studio: Studio,
     desk: Desk,
     photo: str | None,
-    model: str,
-    names: str,
-    target: str,
-    against: str,
-) -> tuple[dict[str, Any], list[tuple[str, str]], str]:
-    """The answer of ``/explain``: top five and reasons, (overlay, caption) pairs, an NPZ file."""
+    model: str | None,
+    names: str | None,
+    target: str | None,
+    against: str | None,
+) -> tuple[dict[str, Any], list[tuple[str, str]], str | None]:
+    """The answer of ``/explain``: top five and reasons, (overlay, caption) pairs, an NPZ file.
+
+    There is no file where there is no map: no method was named, or all were refused.
+    """
     if photo is None:
-        raise ValueError(handlers.nothing_to_save())
-    chosen = [find_method(name.strip()).name for name in names.split(",") if name.strip()]
+        raise PhotoError(
+            Sentence("api_no_photo", "No photo came; give a file as the first value, photo.")
+        )
+    model = (model or "").strip() or MODEL
+    named = METHODS if names is None else names
+    chosen = [find_method(name.strip()).name for name in named.split(",") if name.strip()]
     vit = next(
         (step for step in handlers.wait_for_model(studio, desk, model) if not _runs(step)), None
     )
@@ -98,15 +109,16 @@ def explain_photo(
         elif isinstance(event, Refused):
             answer["refused"][event.name] = str(event.reason or say(lang, "unexpected"))
     pictures = [(write_png(heat.overlay(), desk.folder, heat.method), heat.title) for heat in heats]
-    return answer, pictures, handlers.write(desk, heats, "maps.npz", npz_bytes(heats))
+    file = handlers.write(desk, heats, "maps.npz", npz_bytes(heats)) if heats else None
+    return answer, pictures, file
 
 
 def _runs(step: object) -> bool:
     return isinstance(step, Job)
 
 
-def _class(vit: VisionModel, text: str) -> int | None:
-    return vit.find_class(text) if text.strip() else None
+def _class(vit: VisionModel, text: str | None) -> int | None:
+    return vit.find_class(text) if text and text.strip() else None
 
 
 def list_methods() -> list[dict[str, Any]]:

@@ -26,6 +26,8 @@ class Desk:
     stopped_turn: int = 0
     model_turn: int = 0
     """Counts their choices of a model, which do not disturb the maps being made."""
+    photo_turn: int = 0
+    """Counts their choices of a photo, of which the last one holds."""
     closed: bool = False
     classes_of: str | None = None
     """The model whose classes the page's class menus list now."""

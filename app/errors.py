@@ -6,6 +6,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 import gradio as gr
@@ -31,17 +32,23 @@ def explain_error(lang: str, error: BaseException) -> str:
     return say(lang, "unexpected")
 
 
-def guard(handler: Callable[..., Any]) -> Callable[..., Any]:
+def toast(lang: str, error: BaseException) -> str:
+    """`explain_error` for a toast, which takes HTML: a name with "<" is shown, not obeyed."""
+    return escape(explain_error(lang, error), quote=False)
+
+
+def guard(
+    handler: Callable[..., Any], words: Callable[[str, BaseException], str] = toast
+) -> Callable[..., Any]:
     """Make a handler, whose first argument is the language, fail in one sentence.
 
+    ``words`` makes it of the error; programs, who see no toast, take `explain_error`.
     Works for functions and for generators. The original exception is cut off (``from None``),
     so neither its text nor a path can reach the page.
     """
 
     def to_toast(lang: str, error: Exception) -> gr.Error:
-        return gr.Error(
-            explain_error(lang, error), title=say(lang, "error_title"), print_exception=False
-        )
+        return gr.Error(words(lang, error), title=say(lang, "error_title"), print_exception=False)
 
     if inspect.isgeneratorfunction(handler):
 

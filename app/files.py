@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import gradio as gr
@@ -12,9 +14,14 @@ from gradio.utils import get_upload_folder
 from PIL import Image, UnidentifiedImageError
 
 from app.texts import say
+from explainers import PhotoError
+from explainers.sentence import Sentence
 
 BROWSER_FORMATS = {"JPEG", "PNG", "WEBP", "GIF", "AVIF", "BMP", "ICO"}
 """What every browser can show; anything else is shown as a PNG made from it."""
+
+SHARED = 60.0
+"""Seconds an upload is kept for somebody else who uploaded the same file at the same time."""
 
 
 def new_folder() -> Path:
@@ -25,19 +32,40 @@ def new_folder() -> Path:
 
 
 def adopt(path: str | Path, folder: Path) -> Path:
-    """Move an uploaded file into the visitor's folder, or copy one that is not an upload.
+    """Copy a file into the visitor's folder; an upload itself is deleted soon after.
 
-    Gradio keeps uploads under the hash of their contents, where two visitors may share one.
+    Gradio keeps uploads under the hash of their contents, so the file may be another visitor's
+    upload too, who has yet to take it. PhotoError when it is not there.
     """
     source = Path(path)
     place = folder / hashlib.sha256(str(source).encode()).hexdigest()[:12]
     place.mkdir(parents=True, exist_ok=True)
     target = place / source.name
     if source != target:
-        shutil.copyfile(source, target)
+        try:
+            shutil.copyfile(source, target)
+        except FileNotFoundError:
+            raise PhotoError(
+                Sentence(
+                    "upload_gone",
+                    "The uploaded file {name} is no longer here; upload it again.",
+                    name=source.name,
+                )
+            ) from None
         if source.is_relative_to(get_upload_folder()):
-            source.unlink(missing_ok=True)
+            timer = threading.Timer(SHARED, delete_upload, [source])
+            timer.daemon = True
+            timer.start()
     return target
+
+
+def delete_upload(source: Path) -> None:
+    """Delete an upload, unless somebody uploaded the same again since it was taken."""
+    try:
+        if time.time() - source.stat().st_ctime >= SHARED:
+            source.unlink()
+    except FileNotFoundError:
+        return
 
 
 def browser_can_show(path: Path) -> bool:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from gradio.route_utils import API_PREFIX
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 MAX_BODY = 2_000_000
 """Bytes of a request that is not an upload; uploads have Gradio's own limit."""
+
+UPLOAD = f"{API_PREFIX}/upload"
+"""The one address that takes files; an endpoint may be called "upload" too."""
 
 
 class BodyTooLargeError(Exception):
@@ -37,7 +42,7 @@ class Gate:
         if _relays(path):
             await _refuse(send, 403)
             return
-        if path.endswith("/upload"):
+        if path == UPLOAD:
             await self.app(scope, receive, send)
             return
         declared = dict(scope["headers"]).get(b"content-length", b"0")

@@ -42,6 +42,28 @@ def take_photo(studio: Studio, desk: Desk, scene: Scene, path: str | Path) -> Sc
     return replace(scene, photo=str(file), target=None, against=None)
 
 
+def choose_photo(studio: Studio, desk: Desk, scene: Scene, path: str | Path) -> Scene | None:
+    """As `take_photo`; None where the visitor has turned to another photo meanwhile.
+
+    Reading takes time, and a choice that is outdated when it is done says nothing any more.
+    """
+    desk.photo_turn += 1
+    turn = desk.photo_turn
+    try:
+        scene = take_photo(studio, desk, scene, path)
+    except Exception:
+        if desk.photo_turn != turn:
+            return None
+        raise
+    return scene if desk.photo_turn == turn else None
+
+
+def choose_no_photo(desk: Desk, scene: Scene) -> Scene:
+    """The scene without a photo; one that is still being read comes too late."""
+    desk.photo_turn += 1
+    return replace(scene, photo=None, target=None, against=None)
+
+
 def choose_target(scene: Scene, model: str, target: int | None) -> Scene:
     """The scene with another class; without one, the most likely class is explained."""
     scene = with_model(scene, model)

@@ -54,7 +54,7 @@ def connect(page: Widgets, demo: gr.Blocks) -> None:
                 offer = {chooser.download: gr.update(value=text, visible=True)}
                 yield {chooser.model_note: about + note, **hidden, **offer}
                 return
-            gr.Warning(reason, title=say(lang, "model_refused"))
+            gr.Warning(escape(reason, quote=False), title=say(lang, "model_refused"))
             menu = {chooser.model: gr.update(value=model)}
             yield {chooser.model_note: note, **hidden, **menu}
 

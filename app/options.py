@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
+import socket
 from collections.abc import Sequence
 
 from app.texts import LANGUAGES
+
+LAST_PORT = 65535
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -21,9 +26,39 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--arch", help="the file's timm architecture, where it does not name one")
     parser.add_argument("--labels", help="names of the classes: .txt (a line each) or .json")
     parser.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="port (default: the first free one from 7860)")
+    parser.add_argument("--port", type=_port, help="port (default: the first free one from 7860)")
     parser.add_argument(
         "--lang", choices=sorted(LANGUAGES), help="the page's language (default: the browser's)"
     )
     parser.add_argument("--share", action="store_true", help="also open a public gradio.live link")
     return parser.parse_args(arguments)
+
+
+def _port(text: str) -> int:
+    if text.isdecimal() and 1 <= int(text[:6]) <= LAST_PORT:
+        return int(text)
+    raise argparse.ArgumentTypeError(
+        f"expected a whole number from 1 to {LAST_PORT}, as 7860; got {text!r}"
+    )
+
+
+def address_problem(host: str | None, port: int | None) -> str | None:
+    """Why the page cannot listen there, in one sentence; None where it can.
+
+    Without ``host`` and ``port`` it is what Gradio will take: its variables, or its defaults.
+    """
+    host = host or os.environ.get("GRADIO_SERVER_NAME") or "127.0.0.1"
+    port = port or int(os.environ.get("GRADIO_SERVER_PORT") or 0)
+    try:
+        kind, _, _, _, address = socket.getaddrinfo(host.strip("[]"), port)[0]
+        with socket.socket(kind) as probe:
+            if os.name != "nt":  # there it would let two programs share a port
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return f"Port {port} is in use; choose another --port."
+        if error.errno == errno.EACCES:
+            return f"Port {port} may not be opened here; choose a --port from 1024 up."
+        return f"{host} is no address of this machine; choose another --host, as 127.0.0.1."
+    return None

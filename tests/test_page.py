@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from app import handlers
+from app.api import explain_photo
 from app.explaining import Answered, Ended, Event, Mapped, Refused, Working, explaining
 from app.page import Page
 from app.scene import Display, Request, Scene
@@ -304,6 +305,85 @@ def test_a_new_photo_lets_go_of_the_class(studio: Studio, photo_file: Path) -> N
     assert Path(scene.photo).is_relative_to(desk.folder)
     assert Path(scene.photo).read_bytes() == photo_file.read_bytes()  # the very file, unconverted
     assert (scene.model, scene.target, scene.against) == ("one", None, None)
+
+
+@pytest.mark.parametrize("first_is_photo", [True, False])
+def test_the_photo_chosen_last_wins_however_long_the_first_takes(
+    studio: Studio, photo_file: Path, monkeypatch: pytest.MonkeyPatch, first_is_photo: bool
+) -> None:
+    big, entered, read = photo_file.with_name("big.png"), threading.Event(), threading.Event()
+    big.write_bytes(photo_file.read_bytes() if first_is_photo else b"no photo")
+
+    def reading(path: Path) -> Any:
+        if path.name == "big.png":
+            entered.set()
+            read.wait(30)
+        return load_photo(path)
+
+    monkeypatch.setattr(handlers, "load_photo", reading)
+    desk, taken = studio.desks.of("a"), []
+    first = threading.Thread(
+        target=lambda: taken.append(handlers.choose_photo(studio, desk, Scene(), big))
+    )
+    first.start()
+    assert entered.wait(30)
+    second = handlers.choose_photo(studio, desk, Scene(), photo_file)
+    read.set()
+    first.join()
+    assert taken == [None]  # it says nothing, not even that it is no photo
+    assert second is not None
+    assert Path(second.photo or "").name == photo_file.name
+    if not first_is_photo:
+        with pytest.raises(PhotoError):
+            handlers.choose_photo(studio, desk, Scene(), big)
+
+
+def test_a_photo_taken_away_does_not_come_back_when_it_is_read(
+    studio: Studio, photo_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, scene = studio.desks.of("a"), Scene(photo="x", target=3)
+
+    def reading(path: Path) -> Any:
+        assert handlers.choose_no_photo(desk, scene) == Scene()
+        return load_photo(path)
+
+    monkeypatch.setattr(handlers, "load_photo", reading)
+    assert handlers.choose_photo(studio, desk, scene, photo_file) is None
+
+
+def test_choices_of_a_photo_are_never_dropped_and_wait_for_no_other(page: Page) -> None:
+    targets = {"upload", "clear", "pick"}
+    found = [
+        fn
+        for fn in page.demo.fns.values()
+        if fn.targets[0][1] in targets
+        and fn.targets[0][0] in (page.widgets.chooser.photo._id, page.widgets.chooser.examples._id)
+    ]
+    assert len(found) == 3
+    for fn in found:
+        assert fn.trigger_mode == "multiple"
+        assert fn.concurrency_limit == 32
+
+
+def test_the_endpoint_takes_nulls_and_names_what_is_missing(
+    studio: Studio, photo_file: Path
+) -> None:
+    desk = studio.desks.of("a")
+    studio.models.add("embedded", wrap_model(tiny_vit(), labels=LABELS, name="embedded"))
+    answer, pictures, file = explain_photo("en", studio, desk, str(photo_file), *[None] * 4)
+    assert len(answer["top"]) == 5
+    assert len(pictures) == 1
+    assert file is not None
+    assert file.endswith("maps.npz")
+    studio.models.add("headless", wrap_model(tiny_vit(num_classes=0)))
+    for model, names in (("embedded", " , "), ("headless", "saliency")):
+        answer, pictures, file = explain_photo(
+            "en", studio, desk, str(photo_file), model, names, "", ""
+        )
+        assert (pictures, file) == ([], None)
+        assert [*answer["refused"]] == [name for name in (names,) if model == "headless"]
+    with pytest.raises(PhotoError, match="No photo came"):
+        explain_photo("en", studio, desk, None, "embedded", "rollout", "", "")
 
 
 @pytest.mark.parametrize("name", ["photo.heic", "photo.tiff"])

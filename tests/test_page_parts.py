@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 from PIL import Image
 
 from app import desks as desks_module
-from app import files, settings
+from app import files, options, settings
 from app.desks import Desks
 from app.gate import Gate
 from app.loader import Given, Loader, is_path, resolve
@@ -22,7 +23,7 @@ from app.scene import Scene, with_model
 from app.store import Store
 from app.texts import browser_texts
 from app.work import Report, Workers
-from explainers import Cancelled, ModelError, VisionModel, methods, wrap_model
+from explainers import Cancelled, ModelError, PhotoError, VisionModel, methods, wrap_model
 from explainers.methods.parameters import check_parameters
 from tests.tiny import tiny_vit
 
@@ -220,9 +221,10 @@ def test_leaving_deletes_the_folder_and_all_that_is_remembered(tmp_path: Path) -
     assert desks_module.Desk("x", tmp_path).next_turn() == 1
 
 
-def test_a_photo_moves_out_of_the_uploads_and_examples_stay(
+def test_a_photo_leaves_the_uploads_and_examples_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(files, "SHARED", 0.2)
     uploads, folder, elsewhere = (tmp_path / name for name in ("up", "up/desk", "examples"))
     for place in (uploads, folder, elsewhere):
         place.mkdir()
@@ -233,9 +235,30 @@ def test_a_photo_moves_out_of_the_uploads_and_examples_stay(
     assert moved.read_bytes() == copied.read_bytes() == b"photo"
     assert moved.is_relative_to(folder)
     assert copied.is_relative_to(folder)
-    assert not (uploads / "a.png").exists()
-    assert (elsewhere / "b.png").exists()
     assert files.adopt(moved, folder).read_bytes() == b"photo"
+    wait_until(lambda: not (uploads / "a.png").exists())
+    assert (elsewhere / "b.png").exists()
+    with pytest.raises(PhotoError) as caught:
+        files.adopt(uploads / "a.png", folder)
+    assert caught.value.args[0].key == "upload_gone"
+
+
+def test_two_visitors_may_give_the_same_file_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "get_upload_folder", lambda: str(tmp_path))
+    shared = tmp_path / "hash" / "lion.jpg"
+    shared.parent.mkdir()
+    shared.write_bytes(b"photo")
+    for visitor in ("one", "two"):
+        assert files.adopt(shared, tmp_path / visitor).read_bytes() == b"photo"
+    monkeypatch.setattr(files, "SHARED", 60.0)
+    files.delete_upload(shared)  # it was uploaded again since: somebody is about to take it
+    assert shared.exists()
+    monkeypatch.setattr(files, "SHARED", 0.0)
+    files.delete_upload(shared)
+    files.delete_upload(shared)
+    assert not shared.exists()
 
 
 def test_pictures_are_written_without_loss_once(tmp_path: Path) -> None:
@@ -290,6 +313,10 @@ def through_gate(path: str, chunks: list[bytes], declared: int | None) -> tuple[
         ("/gradio_api/queue/join", [b"12345"], 11, 413),
         ("/gradio_api/queue/join", [b"12345", b"12345", b"1"], None, 413),
         ("/gradio_api/upload", [b"12345", b"12345", b"1"], 11, 200),
+        ("/gradio_api/run/upload", [b"12345"], 11, 413),
+        ("/gradio_api/call/upload", [b"12345", b"12345", b"1"], None, 413),
+        ("/upload", [b"12345"], 11, 413),
+        ("/gradio_api/upload/", [b"12345"], 11, 413),
         ("/gradio_api/file=http://example.com/a.png", [b""], 0, 403),
         ("/gradio_api/file=HTTPS://example.com/a.png", [b""], 0, 403),
         ("/gradio_api/proxy=https://example.com/", [b""], 0, 403),
@@ -300,6 +327,36 @@ def test_gate(path: str, chunks: list[bytes], declared: int | None, status: int)
     found, received = through_gate(path, list(chunks), declared)
     assert found == status
     assert received <= 11
+
+
+# -- the address ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "99999999", "-1", "x", "7860.0", "²"])
+def test_a_port_out_of_range_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert options.parse(["--port", "65535"]).port == 65535
+    with pytest.raises(SystemExit):
+        options.parse(["--port", port])
+    assert f"a whole number from 1 to 65535, as 7860; got '{port}'" in capsys.readouterr().err
+
+
+def test_an_address_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("GRADIO_SERVER_NAME", "GRADIO_SERVER_PORT"):
+        monkeypatch.delenv(variable, raising=False)
+    assert options.address_problem(None, None) is None
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        told = f"Port {taken} is in use; choose another --port."
+        assert options.address_problem(None, taken) == told
+        assert options.address_problem("127.0.0.1", taken) == told
+        monkeypatch.setenv("GRADIO_SERVER_PORT", str(taken))
+        assert options.address_problem(None, None) == told
+        monkeypatch.delenv("GRADIO_SERVER_PORT")
+    for host in ("203.0.113.9", "no such host"):
+        told = options.address_problem(host, None) or ""
+        assert told.startswith(f"{host} is no address of this machine; choose another --host")
 
 
 # -- settings, scene -------------------------------------------------------------------------

@@ -65,3 +65,21 @@ def test_missing_model_file_is_one_sentence(root: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.strip().endswith("check --model and --labels.")
     assert "Traceback" not in done.stderr
+
+
+def test_a_port_in_use_is_one_sentence(root: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        done = subprocess.run(
+            [sys.executable, "app.py", "--port", str(taken)],
+            cwd=root,
+            env={**os.environ, "HF_HUB_OFFLINE": "1"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith(f"Port {taken} is in use; choose another --port.")
+    assert "Traceback" not in done.stderr

@@ -7,15 +7,17 @@ import re
 import string
 from pathlib import Path
 
+import gradio as gr
 import pytest
 
-from app.errors import guard
+from app.errors import explain_error, guard
 from app.texts import LANGUAGES, browser_texts, language, of_method, of_parameter, say, tell, texts
 from explainers import PhotoError, methods
 from explainers.models.catalogue import CATALOGUE
 from explainers.sentence import Sentence
 
 ROOT = Path(__file__).resolve().parent.parent
+TOASTS = {"gr.Error", "gr.Warning", "gr.Info", "gr.Success"}
 OTHERS = [code for code in LANGUAGES if code != "en"]
 PAGE_CALL = re.compile(r"""\b(?:say|t)\((?:[\w.]*lang, |"en", )?(f?)(["'])([\w{}.]+)\2""")
 
@@ -95,6 +97,27 @@ def test_texts_of_the_page_are_used_and_present() -> None:
 )
 def test_language_of_a_browser(code: str | None, expected: str) -> None:
     assert language(code) == expected
+
+
+def test_a_toast_shows_markup_and_a_program_gets_the_plain_text() -> None:
+    def refuse(lang: str) -> None:
+        raise ValueError(Sentence("x", "no {name}, 'so' & on", name="<img src=x>"))
+
+    for handler, told in (
+        (guard(refuse), "no &lt;img src=x&gt;, 'so' &amp; on"),
+        (guard(refuse, explain_error), "no <img src=x>, 'so' & on"),
+    ):
+        with pytest.raises(gr.Error) as caught:
+            handler("en")
+        assert caught.value.message == told
+
+
+def test_no_toast_is_made_of_unescaped_text() -> None:
+    for path in (ROOT / "app").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in TOASTS:
+                text = ast.unparse(node.args[0])
+                assert re.match(r"(toast|escape|words|say)\(", text), f"{path.name}: {text}"
 
 
 def test_values_that_are_sentences_are_translated_too() -> None:
