@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 import time
 import xml.dom.minidom
@@ -22,7 +23,7 @@ from explainers.image import Geometry, Photo
 from explainers.render.colours import LEVELS, SIGNED, UNSIGNED, check_colours, colour_table
 from explainers.render.cv import DrawingError, opencv
 from explainers.render.describe import alt_text, strongest_part
-from explainers.render.export import SUFFIXES, png_bytes, read_npz, save, save_all
+from explainers.render.export import SUFFIXES, SaveError, png_bytes, read_npz, save, save_all
 from explainers.render.figure import heat_figure, to_image
 from explainers.render.hatch import hatch
 from explainers.render.legend import colour_bar, number, text_font
@@ -357,7 +358,11 @@ def test_contours_are_seen_on_black_and_on_white(grey: int, colours: str) -> Non
         ({"style": "heat"}, "overlay, map, contour"),
         ({"alpha": 1.5}, "between 0 and 1"),
         ({"alpha": float("nan")}, "between 0 and 1"),
-        ({"width": 0}, "at least 1"),
+        ({"alpha": "0.5"}, "between 0 and 1"),
+        ({"width": 0}, "from 1 to 17320"),
+        ({"width": 10**9}, "from 1 to 17320"),
+        ({"width": 90.0}, "whole number"),
+        ({"width": "wide"}, "whole number"),
         ({"scale": "log"}, "zero, minmax, percentile"),
         ({"scale": "minmax", "limit": 1.0}, "exclude each other"),
         ({"colours": "jet"}, "viridis"),
@@ -620,7 +625,7 @@ def test_figures_drawn_in_threads_are_the_serial_ones(tmp_path: Path) -> None:
 def test_pyplot_is_never_used(root: Path) -> None:
     """Its current figure belongs to the whole process: another thread may draw into it."""
     for path in (root / "explainers").rglob("*.py"):
-        assert "pyplot" not in path.read_text(encoding="utf-8"), path
+        assert not re.search(r"import.*pyplot|pyplot\.", path.read_text(encoding="utf-8")), path
 
 
 def test_contact_sheet_holds_photos_maps_and_pictures() -> None:
@@ -644,3 +649,23 @@ def test_captions_are_broken_to_fit() -> None:
     assert all(font.getlength(line) <= 100 for line in lines)
     assert "".join(lines).replace(" ", "") == "thequickbrownfox" + "x" * 80 + "newline"
     assert lines[-1] == "new line"
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "folder.png").mkdir()
+    for name, reason in (
+        ("nowhere/map.png", "No such file"),
+        ("folder.png", "directory"),
+        ("null\0.png", "null byte"),
+        ("long" * 100 + ".npz", "too long"),
+    ):
+        with pytest.raises(SaveError, match=reason) as caught:
+            save(heat_map(hot(0, 0)), tmp_path / name)
+        assert str(caught.value).startswith(f"{tmp_path / name} cannot be written")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.png"]
+
+
+def test_a_figure_of_a_narrow_photo_is_drawn(tmp_path: Path) -> None:
+    photo = Photo(np.zeros((3000, 1, 3), np.uint8))
+    heat = heat_map(hot(0, 0), photo=photo, geometry=whole(photo))
+    assert save(heat, tmp_path / "narrow.svg").stat().st_size > 1000

@@ -17,9 +17,13 @@ from explainers.render.npz import about, npz_bytes, read_npz, to_json
 from explainers.render.overlay import overlay
 from explainers.sentence import Sentence
 
-__all__ = ["SUFFIXES", "png_bytes", "read_npz", "save", "save_all"]
+__all__ = ["SUFFIXES", "SaveError", "png_bytes", "read_npz", "save", "save_all"]
 
 SUFFIXES = (".npz", ".png", ".pdf", ".svg", ".tiff")
+
+
+class SaveError(OSError):
+    """A file could not be written; the message is one plain sentence."""
 
 
 def save(heat: HeatMap, path: str | Path, **options: Any) -> Path:
@@ -29,7 +33,8 @@ def save(heat: HeatMap, path: str | Path, **options: Any) -> Path:
     time; it takes no options. ``.png``: the overlay at the photo's size, ``.pdf``, ``.svg``,
     ``.tiff``: a figure with photo, overlay and colour bar; both take the options of
     `explainers.render.overlay.overlay` and carry the provenance in their metadata.
-    The file appears complete or not at all. ValueError for any other suffix.
+    The file appears complete or not at all. ValueError for any other suffix, SaveError where
+    the file cannot be written.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -75,6 +80,23 @@ def png_bytes(heat: HeatMap, **options: Any) -> bytes:
 
 def _write(path: Path, contents: bytes) -> Path:
     """Write beside the target and rename, so that an interrupted save leaves no half file."""
+    try:
+        return _replace(path, contents)
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        failure = SaveError(
+            Sentence(
+                "map_not_saved",
+                "{path} cannot be written ({reason}); choose a file in a folder that exists and "
+                "may be written to.",
+                path=str(path),
+                reason=getattr(error, "strerror", None) or str(error),
+            )
+        )
+        failure.errno = getattr(error, "errno", None)
+        raise failure from error
+
+
+def _replace(path: Path, contents: bytes) -> Path:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".saving-", suffix=path.suffix)
     try:
         with os.fdopen(handle, "wb") as file:

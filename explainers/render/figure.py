@@ -18,7 +18,7 @@ from explainers.heatmap import HeatMap
 from explainers.render.colours import check_colours, colour_table
 from explainers.render.legend import number, ticks
 from explainers.render.npz import about, to_json
-from explainers.render.overlay import overlay
+from explainers.render.overlay import overlay, widest
 from explainers.render.scale import make_scale
 
 NARROWEST, WIDEST = 900, 1600
@@ -56,7 +56,8 @@ def figure_bytes(heat: HeatMap, suffix: str, **options: Any) -> bytes:
 
 def heat_figure(heat: HeatMap, **options: Any) -> Figure:
     """Photo and overlay side by side, the colour bar to the right, what it is above."""
-    width = options.pop("width", None) or min(max(heat.photo.width, NARROWEST), WIDEST)
+    usual = min(max(heat.photo.width, NARROWEST), WIDEST, widest(heat.photo))
+    width = options.pop("width", None) or usual
     tall = heat.photo.height / heat.photo.width
     figure = Figure(figsize=(7.0, min(9.0, 3.0 * tall + 0.8)), layout="constrained")
     FigureCanvasAgg(figure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +10,12 @@ from PIL import Image
 
 from explainers.heatmap import HeatMap
 from explainers.image import Geometry, Photo
+from explainers.photo_files import LARGEST
 from explainers.render.colours import LEVELS, check_colours, colour_table
 from explainers.render.cv import opencv
 from explainers.render.hatch import hatch
 from explainers.render.scale import Scale, channel, make_scale
+from explainers.scalars import real_number, shown, whole_number
 from explainers.sentence import Sentence
 
 STYLES = ("overlay", "map", "contour")
@@ -52,12 +55,13 @@ def overlay(
                 given=style,
             )
         )
-    if not 0 <= alpha <= 1:
+    opaque = real_number(alpha)
+    if opaque is None or not 0 <= opaque <= 1:
         raise ValueError(
             Sentence(
                 "alpha_out_of_range",
-                "The opacity must be between 0 and 1; {given!r} was given.",
-                given=alpha,
+                "The opacity must be between 0 and 1; {given} was given.",
+                given=shown(alpha),
             )
         )
     photo, geometry = _sized(heat.photo, heat.geometry, width)
@@ -67,28 +71,37 @@ def overlay(
         picture = _contours(photo, values, heat, colours, make_scale(heat, limit, scale))
     else:
         colour = _coloured(values, heat, colours, limit, scale)
-        opacity = 1.0 if style == "map" else float(alpha)
+        opacity = 1.0 if style == "map" else opaque
         picture = opencv().addWeighted(photo, 1 - opacity, colour, opacity, 0)
     return Image.fromarray(hatch(picture, photo, unseen))
 
 
+def widest(photo: Photo) -> int:
+    """The largest width that a picture of ``photo`` is drawn at: as many pixels as are opened."""
+    return max(photo.width, math.isqrt(LARGEST * photo.width // photo.height))
+
+
 def _sized(photo: Photo, geometry: Geometry, width: int | None) -> tuple[np.ndarray, Geometry]:
     """The photo's pixels at ``width``, and the geometry that maps to those pixels."""
-    if width is None or width == photo.width:
+    if width is None:
         return photo.pixels, geometry
-    if width < 1:
+    wanted = whole_number(width)
+    if wanted is None or not 1 <= wanted <= widest(photo):
         raise ValueError(
             Sentence(
-                "width_too_small",
-                "The width must be at least 1 pixel; {given} was given.",
-                given=width,
+                "width_out_of_range",
+                "The width must be a whole number of pixels from 1 to {widest}; {given} was given.",
+                widest=widest(photo),
+                given=shown(width),
             )
         )
+    if wanted == photo.width:
+        return photo.pixels, geometry
     cv2 = opencv()
-    height = max(1, round(photo.height * width / photo.width))
-    way = cv2.INTER_AREA if width < photo.width else cv2.INTER_CUBIC
-    pixels = cv2.resize(photo.pixels, (width, height), interpolation=way)
-    return pixels, replace(geometry, photo_size=(height, width))
+    height = max(1, round(photo.height * wanted / photo.width))
+    way = cv2.INTER_AREA if wanted < photo.width else cv2.INTER_CUBIC
+    pixels = cv2.resize(photo.pixels, (wanted, height), interpolation=way)
+    return pixels, replace(geometry, photo_size=(height, wanted))
 
 
 def _coloured(
