@@ -1,5 +1,6 @@
 """ViTScope: what a Vision Transformer looked at, why it answered so, how far to trust it."""
 
+import explainers.starting  # noqa: F401  (first, because the others take seconds)
 from explainers.heatmap import HeatMap
 from explainers.image import Photo, PhotoError, load_photo
 from explainers.methods import Cancelled, explain

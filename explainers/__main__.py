@@ -12,6 +12,7 @@ from explainers.command.arguments import parse
 from explainers.command.explaining import explain_photos
 from explainers.command.listing import list_methods, list_models
 from explainers.command.terminal import Exit, warn
+from explainers.starting import started
 
 COMMANDS = {"explain": explain_photos, "models": list_models, "methods": list_methods}
 
@@ -58,4 +59,5 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 if __name__ == "__main__":
+    started()
     sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import re
@@ -23,10 +24,12 @@ from explainers.__main__ import main
 from explainers.command import work as work_module
 from explainers.command.index import COLUMNS, Index
 from explainers.command.photos import find_photos
+from explainers.command.results import results_folder
 from explainers.command.sheets import ROWS
 from explainers.command.summary import confused, lines
 from explainers.command.terminal import download_bar
 from explainers.command.true_classes import TrueClasses
+from explainers.heatmap import HeatMap
 from explainers.measures import measure
 from explainers.methods.explain import explain
 from explainers.models.errors import ModelError
@@ -390,6 +393,112 @@ main(sys.argv[1:])
     assert [len(row) for row in rows(out).values()] == [len(COLUMNS)] * 4
 
 
+def test_an_interrupt_while_starting_is_no_traceback() -> None:
+    for answer in ("Interrupted before anything was done.\n", None):
+        arguments = ["-m", "explainers", "methods"]
+        if answer is None:  # a program that imports the package
+            arguments = ["-c", "import explainers"]
+        process = subprocess.Popen(
+            [sys.executable, "-X", "importtime", *arguments],
+            cwd=ROOT,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        for line in process.stderr:
+            if re.search(r"\| +numpy\b", line):  # torch comes later
+                break
+        process.send_signal(signal.SIGINT)
+        said = [line for line in process.stderr if not line.startswith("import time:")]
+        assert process.wait(60) == (130 if answer else -signal.SIGINT)
+        assert ("Traceback" in "".join(said)) is (answer is None)
+        assert answer is None or said == [answer]
+        assert process.stdout is not None
+        assert process.stdout.read() == ""
+        process.stdout.close()
+        process.stderr.close()
+
+
+def test_two_runs_never_write_into_one_folder(
+    run: Run, folder: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with results_folder(out):
+        assert run(folder) == 2
+        assert "Another run is writing into" in capsys.readouterr().err
+        assert made(out) == []
+    assert run(folder) == 0
+    assert len(rows(out)) == 4
+
+
+# -- what stands in the way ---------------------------------------------------------------------
+
+
+def test_a_map_whose_place_is_taken_is_named_and_the_others_are_made(
+    run: Run, folder: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (out / "tabby" / "a.png.rollout.png").mkdir(parents=True)
+    (out / "espresso").write_text("a file")
+    assert run(folder) == 1
+    said = capsys.readouterr()
+    for file in ("tabby/a.png", "espresso/a.png"):
+        place = str(out / f"{file}.rollout.png")
+        assert f"  {file}: {place} cannot be written" in said.err
+        assert "choose another --out." in rows(out)[file]["error"]
+    assert "2 explained, 0 finished before, 2 not done" in said.out
+    assert ".saving-" not in said.err + "".join(made(out))
+    (out / "tabby" / "a.png.rollout.png").rmdir()
+    (out / "espresso").unlink()
+    assert run(folder) == 0
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_contact_sheet_whose_place_is_taken_is_named(
+    run: Run, folder: Path, out: Path, capsys: pytest.CaptureFixture[str], again: bool
+) -> None:
+    if again:
+        assert run(folder) == 0
+        (out / "contact_sheet.png").unlink()
+    (out / "contact_sheet.png").mkdir(parents=True)
+    (out / "contact_sheet_2.png").mkdir()
+    capsys.readouterr()
+    assert run(folder) == 1
+    said = capsys.readouterr()
+    assert f"{out / 'contact_sheet.png'} cannot be written (Is a directory); move" in said.err
+    assert "4 photos" in said.out
+    assert not [file for file in made(out) if file.endswith(".new")]
+    assert len(rows(out)) == 4
+
+
+def test_results_that_cannot_be_there_at_all(
+    run: Run, folder: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "file").touch()
+    for place in ("/proc/x", folder / "file" / "x"):
+        assert run(folder, "--out", place) == 2
+        assert f"{place} cannot be written" in capsys.readouterr().err
+    (out / "index.csv").mkdir(parents=True)
+    assert run(folder) == 2
+    assert f"{out / 'index.csv'} cannot be written (Is a directory)" in capsys.readouterr().err
+
+
+def test_a_full_disk_ends_the_run_and_names_the_file(
+    run: Run,
+    folder: Path,
+    out: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def full(heat: HeatMap, path: Path, **options: object) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path.with_name(".saving-x")))
+
+    monkeypatch.setattr(HeatMap, "save", full)
+    assert run(folder) == 1
+    said = capsys.readouterr().err
+    assert "Stopped: No space left on device" in said
+    assert str(out / "elsewhere" / "a.png.rollout.png") in said
+
+
 # -- what cannot be read ------------------------------------------------------------------------
 
 
@@ -564,8 +673,16 @@ def test_same_names_never_meet(run: Run, tmp_path: Path, out: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["猫 and dog.png", "=1+1.png", "'-x.png", "@a | b.png", "l" * 240 + ".png", 'a\nb,"c".png'],
-    ids=["unicode", "formula", "apostrophe", "separator", "long", "newline"],
+    [
+        "猫 and dog.png",
+        "=1+1.png",
+        "'-x.png",
+        "@a | b.png",
+        "l" * 240 + ".png",
+        'a\nb,"c".png',
+        "a\rb.png",
+    ],
+    ids=["unicode", "formula", "apostrophe", "separator", "long", "newline", "return"],
 )
 def test_odd_names(run: Run, tmp_path: Path, out: Path, passes: list[int], name: str) -> None:
     photo(tmp_path / "in" / name)

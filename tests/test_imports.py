@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FIRST_PARTY = {"app", "benchmarks", "explainers", "tests", "training"}
 LAYERS = (
     (
-        *("sentence", "version", "scalars", "registry", "image"),
+        *("sentence", "version", "starting", "scalars", "registry", "image"),
         *("photo_files", "photo_icons", "photo_kinds", "photo_orientation", "photo_pixels"),
     ),
     ("models",),

@@ -11,12 +11,12 @@ from explainers.command.index import Index, Row
 from explainers.command.measuring import measured_columns, measured_lines
 from explainers.command.photos import Found, find_photos
 from explainers.command.plan import Plan, check_settings, make_plan
+from explainers.command.results import FULL, results_folder, unwritable
 from explainers.command.sheets import Entry, write_sheets
-from explainers.command.terminal import CommandError, Exit, download_bar, progress_bar, say, warn
+from explainers.command.terminal import Exit, download_bar, progress_bar, say, warn
 from explainers.command.work import Job, Work
 from explainers.models.loading import load_model
 from explainers.models.vision_model import VisionModel
-from explainers.sentence import Sentence
 
 
 def explain_photos(options: argparse.Namespace) -> Exit:
@@ -33,7 +33,24 @@ def explain_photos(options: argparse.Namespace) -> Exit:
     plan = make_plan(options, vit)
     check_settings(plan)
     columns = measured_columns(plan.methods) if plan.measure else ()
-    index = Index(_folder(plan.out) / "index.csv", columns)
+    with results_folder(plan.out):
+        return _explain(plan, found, closed, columns, options)
+
+
+def _explain(
+    plan: Plan,
+    found: Sequence[Found],
+    closed: Sequence[str],
+    columns: Sequence[str],
+    options: argparse.Namespace,
+) -> Exit:
+    """Explain what is not finished, write index and sheets, and say how it went."""
+    try:
+        index = Index(plan.out / "index.csv", columns)
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        raise unwritable(error, plan.out / "index.csv") from error
     work = Work(plan, index)
     try:
         made, before = _work(work, found, options)
@@ -41,16 +58,24 @@ def explain_photos(options: argparse.Namespace) -> Exit:
         index.save()
     rows = [index.rows[photo.file] for photo in found]
     entries = [Entry(photo.path, row) for photo, row in zip(found, rows, strict=True)]
-    if made or options.columns or not (plan.out / "contact_sheet.png").exists():
-        title = f"{vit.name} - {len(rows)} photos" + _numbers(rows)
-        write_sheets(entries, plan.methods, plan.out, options.columns, title)
+    obstructed = None
+    if made or options.columns or not (plan.out / "contact_sheet.png").is_file():
+        title = f"{plan.vit.name} - {len(rows)} photos" + _numbers(rows)
+        try:
+            write_sheets(entries, plan.methods, plan.out, options.columns, title)
+        except OSError as error:
+            if error.errno in FULL:
+                raise
+            obstructed = unwritable(error, Path(error.filename or plan.out))
     failed = [(row["file"], row["error"]) for row in rows if row["error"]]
     _report(plan, rows, made, before)
     _list("Not done", failed)
     _list("Folders that cannot be opened", [(name, "") for name in closed])
+    if obstructed is not None:
+        warn(str(obstructed))
     if all(row["error"] and not row["class_1"] + row["maps"] for row in rows):
         return Exit.NOTHING
-    return Exit.SOME_FAILED if failed or closed else Exit.DONE
+    return Exit.SOME_FAILED if failed or closed or obstructed else Exit.DONE
 
 
 def _load(options: argparse.Namespace) -> VisionModel:
@@ -67,19 +92,6 @@ def _load(options: argparse.Namespace) -> VisionModel:
         for note in vit.notes:
             warn(note)
     return vit
-
-
-def _folder(out: Path) -> Path:
-    if out.exists() and not out.is_dir():
-        raise CommandError(
-            Sentence(
-                "command_out_file",
-                "The results go into a folder, and {name} is a file; choose another --out.",
-                name=str(out),
-            )
-        )
-    out.mkdir(parents=True, exist_ok=True)
-    return out
 
 
 def _work(work: Work, found: Sequence[Found], options: argparse.Namespace) -> tuple[int, int]:

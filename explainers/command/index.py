@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from explainers.command.results import writing
 from explainers.command.terminal import CommandError
 from explainers.measures.curves import Kind
 from explainers.sentence import Sentence
@@ -42,6 +43,9 @@ MEASURED = re.compile(rf"(?:{'|'.join(MEASURES)})_\w+")
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
 """Beginnings that a spreadsheet would run as a formula; an apostrophe before them prevents it."""
 
+QUOTED = re.compile(r'[",\r\n]')
+"""What a cell is put in quotes for; Python's writer leaves a lone carriage return bare."""
+
 Row = dict[str, str]
 
 
@@ -71,14 +75,19 @@ class Index:
         rows = sorted(self.rows.values(), key=lambda row: row["file"].split("/"))
         new = self.path.with_name(f".{self.path.name}.new")
         cells = [[row.get(column, "") for column in self.columns] for row in rows]
-        new.write_bytes(_lines([list(self.columns), *cells]))
-        os.replace(new, self.path)
+        with writing(self.path):
+            new.write_bytes(_lines([list(self.columns), *cells]))
+            os.replace(new, self.path)
 
 
 def _lines(rows: list[list[str]]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows([_safe(cell) for cell in row] for row in rows)
-    return text.getvalue().encode("utf-8", "surrogateescape")  # names of files may be any bytes
+    text = "".join(",".join(map(_cell, row)) + "\n" for row in rows)
+    return text.encode("utf-8", "surrogateescape")  # names of files may be any bytes
+
+
+def _cell(text: str) -> str:
+    text = f"'{text}" if FORMULA.match(text) else text
+    return '"{}"'.format(text.replace('"', '""')) if QUOTED.search(text) else text
 
 
 def _read(path: Path) -> tuple[tuple[str, ...], dict[str, Row]]:
@@ -103,10 +112,6 @@ def _read(path: Path) -> tuple[tuple[str, ...], dict[str, Row]]:
         records = records[:-1]
     whole = [[_raw(cell) for cell in r] for r in records[1:] if len(r) == len(columns)]
     return columns, {cells[0]: dict(zip(columns, cells, strict=True)) for cells in whole}
-
-
-def _safe(cell: str) -> str:
-    return f"'{cell}" if FORMULA.match(cell) else cell
 
 
 def _raw(cell: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from explainers.command.results import FULL, unwritable, writing
 from explainers.heatmap import HeatMap
 from explainers.image import Geometry, Photo
 from explainers.render.npz import read_npz
@@ -39,15 +40,22 @@ def map_files(photo: str, methods: Iterable[str], suffixes: Sequence[str]) -> li
 
 
 def write_maps(heat: HeatMap, photo: str, suffixes: Sequence[str], out: Path) -> list[str]:
-    """Write a map as each kind of file; their names from ``out``."""
+    """Write a map as each kind of file; their names from ``out``.
+
+    CommandError where one file's place is obstructed; OSError where no file can be written.
+    """
     files = map_files(photo, [heat.method], suffixes)
     for file in files:
         path = out / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".png":
-            heat.save(path, width=_width(heat.photo))
-        else:
-            heat.save(path)
+        try:
+            with writing(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                options = {"width": _width(heat.photo)} if path.suffix == ".png" else {}
+                heat.save(path, **options)
+        except OSError as error:
+            if error.errno in FULL:
+                raise
+            raise unwritable(error, path) from error
     return files
 
 

@@ -10,6 +10,7 @@ from PIL import Image
 
 from explainers.command.index import SEPARATOR, Row
 from explainers.command.maps import map_file, read_map
+from explainers.command.results import writing
 from explainers.image import Photo, PhotoError, load_photo
 from explainers.models.labels import short
 from explainers.registry import find_method
@@ -42,7 +43,7 @@ def write_sheets(
     """Write contact_sheet.png, contact_sheet_2.png, …; pages of an earlier run are removed.
 
     ``across``: photos side by side. Photos and maps are read again a page at a time, so the
-    memory it takes does not grow with their number.
+    memory it takes does not grow with their number. OSError names the page that failed.
     """
     shown = [entry for entry in entries if entry.row["maps"]]
     used = [m for m in methods if any(_map(entry.row, m) for entry in shown)]
@@ -57,11 +58,15 @@ def write_sheets(
         sheet = contact_sheet(items, columns=across * tiles, tile=TILE, title=heading)
         path = _page(out, number)
         new = path.with_name(f".{path.name}.new")
-        sheet.save(new, "PNG")
-        new.replace(path)
+        try:
+            with writing(path):
+                sheet.save(new, "PNG")
+                new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
         written.append(path)
     number = len(pages) + 1
-    while (old := _page(out, number)).exists():
+    while (old := _page(out, number)).is_file():
         old.unlink()
         number += 1
     return written

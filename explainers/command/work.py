@@ -12,6 +12,7 @@ from explainers.command.maps import map_files, write_maps
 from explainers.command.measuring import measured
 from explainers.command.photos import Found
 from explainers.command.plan import Plan, supported
+from explainers.command.terminal import CommandError
 from explainers.command.true_classes import TrueClasses
 from explainers.heatmap import HeatMap
 from explainers.image import Photo, PhotoError, load_photo
@@ -138,7 +139,10 @@ class Work:
             job.note(*heat.notes, *([alt_text(heat)] if heat.flat else []))
             if self.plan.measure:
                 row |= measured(heat, trace, target, job.note)
-            files += write_maps(heat, job.found.file, self.plan.suffixes, self.plan.out)
+            try:
+                files += write_maps(heat, job.found.file, self.plan.suffixes, self.plan.out)
+            except CommandError as error:
+                job.errors.append(str(error))
         row["maps"] = SEPARATOR.join(files)
         if not job.errors:
             row["fingerprint"] = self.plan.fingerprint(job.found.path, job.true)
