@@ -331,7 +331,7 @@ def test_a_family_that_is_not_read_is_refused_before_its_download(small: SmallHu
     for name in ("resnet18.a1_in1k", "swin_tiny_patch4_window7_224"):
         with pytest.raises(ModelError) as error:
             load_model(name)
-        assert key_of(error) == "family_not_read"
+        assert key_of(error) == "family_unknown"
     assert small.requests == []
 
 
@@ -389,7 +389,7 @@ def test_another_revision(small: SmallHub) -> None:
         ("hf-hub:owner", "model_name_hub", "owner/model"),
         ("hf-hub:owner/model@../../x", "model_name_hub", "revision"),
         ("local-dir:weights", "model_name_place", "neither"),
-        ("", "model_unknown", "No model"),
+        ("", "model_unlike", "hf-hub:owner/model"),
     ],
 )
 def test_names_that_are_none(
@@ -409,7 +409,7 @@ def test_a_renamed_model_is_found() -> None:
 
 def test_every_name_of_the_catalogue_is_a_model_that_is_read(tmp_path: Path) -> None:
     from explainers.models.build import skeleton
-    from explainers.models.checkpoint import Recipe
+    from explainers.models.recipe import Recipe
 
     assert len({entry.name for entry in CATALOGUE}) == len(CATALOGUE) >= 12
     for entry in CATALOGUE:

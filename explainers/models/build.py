@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from explainers.models.checkpoint import Recipe, differences, read_tensors, stored_grid
+from explainers.models.checkpoint import differences, read_tensors, stored_grid
 from explainers.models.errors import ModelError
 from explainers.models.families import adapt
 from explainers.models.hub import check_weights
+from explainers.models.recipe import Recipe
 from explainers.sentence import Sentence
 
 Size = tuple[int, int]
@@ -68,14 +69,14 @@ def skeleton(recipe: Recipe, size: Size | None = None) -> Any:
             module = timm.create_model(
                 recipe.architecture, pretrained_cfg=recipe.config, **_arguments(recipe, size)
             )
-    except (TypeError, ValueError, RuntimeError, AssertionError) as error:
+    except Exception as error:  # whatever a constructor does with settings of the wrong kind
         raise ModelError(
             Sentence(
                 "model_not_built",
                 "{name} cannot be built with these settings ({reason}); check the size and "
                 "the configuration.",
                 name=recipe.architecture,
-                reason=str(error).split("\n")[0],
+                reason=str(error).split("\n")[0] or type(error).__name__,
             )
         ) from error
     adapter = adapt(module, size)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
-import pickle
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,79 +15,16 @@ from torch import Tensor, nn
 
 from explainers.models.errors import ModelError
 from explainers.models.hub import CONFIG, check_weights
+from explainers.models.recipe import Recipe, header_recipe, read_recipe
 from explainers.sentence import Sentence
 
 PICKLES = (".pth", ".pt", ".bin")
 SUFFIXES = (".safetensors", *PICKLES)
 _WRAPPERS = ("module.", "model.", "_orig_mod.")  # data parallel, Lightning, torch.compile
 _CONTAINERS = ("state_dict_ema", "model_ema", "state_dict", "model", "model_state_dict")
-_PLACES = ("url", "file", "state_dict", "hf_hub_id", "hf_hub_filename", "source", "custom_load")
 MOST_NAMED = 3  # differences that a refusal names
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What timm needs, beyond the weights, to build a model.
-
-    config: fields of timm's PretrainedCfg, or None for the architecture's own. arguments: to
-    the model's constructor. labels: as written there, not yet compared with the head.
-    foreign: not one of timm's own checkpoints, whose classes are known.
-    """
-
-    architecture: str
-    config: dict[str, Any] | None = None
-    arguments: dict[str, Any] = field(default_factory=dict)
-    labels: Any = None
-    foreign: bool = False
-
-
-def read_recipe(path: Path) -> Recipe | None:
-    """The recipe in a timm config.json (both of its forms); None when it names none.
-
-    Raises ModelError when the file is not JSON.
-    """
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            Sentence(
-                "config_unreadable",
-                "{name} beside the weights cannot be read ({reason}); expected timm's JSON.",
-                name=path.name,
-                reason=str(error),
-            )
-        ) from error
-    return _recipe(found)
-
-
-def _recipe(found: Any) -> Recipe | None:
-    """What timm's JSON says; None when it names no architecture."""
-    from timm.models import PretrainedCfg
-
-    if not isinstance(found, dict) or not isinstance(found.get("architecture"), str):
-        return None
-    inner = found.get("pretrained_cfg", found)
-    top = {k: found[k] for k in ("num_classes", "label_names", "label_descriptions") if k in found}
-    merged = {**inner, **top}
-    known = {item.name for item in fields(PretrainedCfg)} - {*_PLACES}
-    config = {
-        key: value
-        for key, value in _tuples(merged).items()
-        if key in known and not key.startswith("label_")
-    }
-    arguments = _tuples(found.get("model_args") or {})
-    config.setdefault("num_classes", arguments.get("num_classes", 1000))
-    labels = merged.get("label_names", merged.get("labels"))
-    described = merged.get("label_descriptions")
-    if labels and isinstance(described, dict):
-        labels = [described.get(name, name) for name in labels]
-    return Recipe(found["architecture"], config, arguments, labels, foreign=True)
-
-
-def _tuples(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(v) if isinstance(v, list) else v for key, v in found.items()}
 
 
 def file_recipe(path: Path, arch: str | None) -> Recipe:
@@ -98,10 +34,10 @@ def file_recipe(path: Path, arch: str | None) -> Recipe:
     speaks of that same architecture. Files saved by ``python -m training`` have such a header.
     """
     header, beside = _header(path), path.with_name(CONFIG)
-    recipe = _recipe(_json(header.get("config", "")))
+    recipe = header_recipe(header.get("config", ""), path.name)
     if recipe is None and beside.is_file():
         recipe = read_recipe(beside)
-    named = arch or header.get("architecture")
+    named = str(arch) if arch else header.get("architecture")
     if named is None and recipe is None:
         raise ModelError(
             Sentence(
@@ -112,16 +48,8 @@ def file_recipe(path: Path, arch: str | None) -> Recipe:
             )
         )
     if recipe is None or (named and named.split(".")[0] != recipe.architecture.split(".")[0]):
-        return Recipe(str(named), foreign=True)
+        return Recipe(named or "", foreign=True)
     return replace(recipe, architecture=named or recipe.architecture)
-
-
-def _json(text: str) -> Any:
-    """The JSON in a header, None for anything else: any program may have written the file."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 def _header(path: Path) -> dict[str, str]:
@@ -151,7 +79,7 @@ def read_tensors(path: Path, allow_pickle: bool = False) -> dict[str, Tensor]:
     tensors = {
         _unwrapped(name): value.float() if value.is_floating_point() else value
         for name, value in found.items()
-        if isinstance(value, Tensor)
+        if isinstance(value, Tensor) and isinstance(name, str)
     }
     if not tensors:
         raise ModelError(
@@ -172,8 +100,11 @@ def _unpickle(path: Path, allow_pickle: bool) -> Any:
             )
         )
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, ValueError) as error:
+        with warnings.catch_warnings(action="ignore"):  # torch's, about the pickle's version
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    except MemoryError:
+        raise
+    except Exception as error:  # a damaged pickle makes torch raise nearly anything
         raise ModelError(
             Sentence(
                 "pickle_unreadable",
@@ -199,8 +130,9 @@ def head_classes(tensors: Mapping[str, Tensor], classifier: Any) -> int:
     """Rows of the head's weight; 0 when the file has no head. ``classifier``: timm's name(s)."""
     names = (classifier,) if isinstance(classifier, str) else tuple(classifier or ())
     for name in (*names, "head", "head.fc", "fc"):
-        if f"{name}.weight" in tensors:
-            return tensors[f"{name}.weight"].shape[0]
+        weight = tensors.get(f"{name}.weight")
+        if weight is not None and weight.ndim:
+            return weight.shape[0]
     return 0
 
 

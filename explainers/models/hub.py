@@ -12,6 +12,7 @@ from explainers.models.download import Progress, TransferError, download
 from explainers.models.errors import ModelError
 from explainers.models.hub_cache import WEIGHTS, cache_folder, cached_file
 from explainers.models.hub_errors import explain_failure
+from explainers.scalars import shown
 from explainers.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -122,12 +123,21 @@ def timm_config(name: str) -> PretrainedCfg | None:
             near = timm.list_pretrained(f"{architecture}.*")
     known = [*timm.list_models(), *timm.list_pretrained(), "embedded", "auto"]
     near = near or difflib.get_close_matches(name.lower(), known, n=4)
+    if not near:
+        raise ModelError(
+            Sentence(
+                "model_unlike",
+                "No model is called {name!r}, and no name comes near; give 'embedded', a timm name "
+                "such as vit_base_patch16_224, hf-hub:owner/model or a .safetensors file.",
+                name=shown(name),
+            )
+        )
     raise ModelError(
         Sentence(
             "model_unknown",
             "No model is called {name!r}; nearest names: {near}.",
-            name=name,
-            near=", ".join(near[:6]) or "-",
+            name=shown(name),
+            near=", ".join(near[:6]),
         )
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,23 +14,22 @@ import torch
 from explainers.models import checkpoint, hub
 from explainers.models.build import build, skeleton
 from explainers.models.catalogue import EMBEDDED, PREFERRED
-from explainers.models.checkpoint import Recipe
 from explainers.models.download import Progress
 from explainers.models.errors import ModelError
+from explainers.models.head_labels import head_labels
 from explainers.models.hub_cache import cached_file
-from explainers.models.labels import as_labels, imagenet_labels, read_labels
+from explainers.models.labels import Labels, as_labels, given_labels
+from explainers.models.preprocessing import pixel_size
+from explainers.models.recipe import Recipe, read_recipe
 from explainers.models.reference_file import REFERENCES, build_reference
 from explainers.models.vision_model import VisionModel, wrap_model
+from explainers.scalars import shown
 from explainers.sentence import Sentence
 
 AUTO = "auto"
 FOLDER = Path(__file__).with_name("weights")
-TEXT_TOWERS = ("clip", "pe_core")
-"""Parts of the names of architectures trained against texts, whose head is an embedding."""
-
 _logger = logging.getLogger(__name__)
 
-Labels = str | Path | Sequence[str]
 Size = int | tuple[int, int]
 
 
@@ -58,7 +57,7 @@ def load_model(
     device: "auto", or torch's name of one.
     Raises ModelError, with one plain sentence, for everything that can go wrong.
     """
-    pixels = _pair(size)
+    pixels = None if size is None else pixel_size(size)
     target = _device(device)
     text = str(name)
     if text == AUTO:
@@ -92,12 +91,12 @@ def auto_name(cache_dir: str | Path | None = None) -> str:
 
 def _embedded(size: tuple[int, int] | None, labels: Labels | None) -> VisionModel:
     card = next(FOLDER.glob("*.json"))
-    recipe = cast(Recipe, checkpoint.read_recipe(card))  # the repository's own card has one
+    recipe = cast(Recipe, read_recipe(card))  # the repository's own card has one
     module = build(recipe, checkpoint.read_tensors(card.with_suffix(".safetensors")), size)
     grids = json.loads(card.read_text(encoding="utf-8"))["grids"]
     return wrap_model(
         module,
-        labels=_given(labels) or as_labels(recipe.labels, card.name),
+        labels=_names(labels) or as_labels(recipe.labels, card.name),
         name=EMBEDDED,
         trained_grids=[(rows, columns) for rows, columns in grids["trained"] + grids["measured"]],
     )
@@ -110,20 +109,37 @@ def _from_file(
     size: tuple[int, int] | None,
     allow_pickle: bool,
 ) -> VisionModel:
-    if not path.is_file():
-        raise ModelError(
-            Sentence("weights_no_file", "There is no weights file {path}.", path=str(path))
-        )
+    _demand_file(path)
     tensors = checkpoint.read_tensors(path, allow_pickle)
     recipe = checkpoint.file_recipe(path, arch)
     if recipe.architecture in REFERENCES:
         module = build_reference(recipe, tensors, size)
-        return _wrap(module, path.name, recipe, _given(labels))
+        return _wrap(module, path.name, recipe, _names(labels))
     config = hub.timm_config(recipe.architecture)
     classifier = (recipe.config or {}).get("classifier") or getattr(config, "classifier", None)
     classes = checkpoint.head_classes(tensors, classifier)
     recipe = replace(recipe, arguments={**recipe.arguments, "num_classes": classes})
-    return _wrap(build(recipe, tensors, size), path.name, recipe, _given(labels))
+    return _wrap(build(recipe, tensors, size), path.name, recipe, _names(labels))
+
+
+def _demand_file(path: Path) -> None:
+    if os.path.isfile(path):
+        return
+    if os.path.exists(path):
+        raise ModelError(
+            Sentence(
+                "weights_folder",
+                "A weights file was expected, and {path} is a folder or a device; name the file.",
+                path=str(path),
+            )
+        )
+    raise ModelError(
+        Sentence(
+            "weights_no_file",
+            "There is no weights file {path}; check the name and the folder it is in.",
+            path=str(path),
+        )
+    )
 
 
 def _from_hub(
@@ -135,10 +151,10 @@ def _from_hub(
     cache_dir: str | Path | None,
 ) -> VisionModel:
     place = hub.source(name)
-    given = _given(labels)
+    given = _names(labels)
     recipe: Recipe | None = Recipe(place.name)
     if hub.CONFIG in place.files:
-        recipe = checkpoint.read_recipe(_obtain(place, hub.CONFIG, progress, download, cache_dir))
+        recipe = read_recipe(_obtain(place, hub.CONFIG, progress, download, cache_dir))
     if recipe is None:
         raise ModelError(
             Sentence(
@@ -179,7 +195,7 @@ def _obtain(
 def _wrap(module: Any, name: str, recipe: Recipe, given: tuple[str, ...] | None) -> VisionModel:
     """Wrap a module with the labels of its head, and say where they are guessed or lacking."""
     classes: int = module.num_classes
-    labels, note = (given, None) if given or not classes else _labels(recipe, classes)
+    labels, note = (given, None) if given or not classes else head_labels(recipe, classes)
     vit = wrap_model(module, labels=labels, name=name)
     if note is not None:
         vit.notes = (*vit.notes, note)
@@ -188,64 +204,8 @@ def _wrap(module: Any, name: str, recipe: Recipe, given: tuple[str, ...] | None)
     return vit
 
 
-def _labels(recipe: Recipe, classes: int) -> tuple[tuple[str, ...] | None, Sentence | None]:
-    """What is written with the model, else ImageNet's table of that many classes; and a note."""
-    labels = _written(recipe, classes) if recipe.labels else imagenet_labels(classes)
-    if labels is None and any(word in recipe.architecture for word in TEXT_TOWERS):
-        return None, Sentence(
-            "embedding_head",
-            "This model answers with {width} numbers made to be compared with a text's, not "
-            "with classes, so it is shown as a model without a head.",
-            width=classes,
-        )
-    if labels is None:
-        return None, Sentence(
-            "labels_unknown",
-            "The names of this model's {classes} classes are not known; they are shown by "
-            "index. A label file names them.",
-            classes=classes,
-        )
-    if recipe.labels or not recipe.foreign:
-        return labels, None
-    return labels, Sentence(
-        "labels_assumed",
-        "The weights do not name their {classes} classes; from that number they are taken to be "
-        "ImageNet's. A label file corrects it.",
-        classes=classes,
-    )
-
-
-def _written(recipe: Recipe, classes: int) -> tuple[str, ...] | None:
-    """The labels in the model's own configuration, where there is one a class."""
-    try:
-        labels = as_labels(recipe.labels, hub.CONFIG)
-    except ModelError as error:
-        _logger.warning("%s", error)
-        return None
-    return labels if len(labels) == classes else None
-
-
-def _given(labels: Labels | None) -> tuple[str, ...] | None:
-    if labels is None:
-        return None
-    if isinstance(labels, (str, Path)):
-        return read_labels(labels)
-    return as_labels(list(labels), "labels")
-
-
-def _pair(size: Size | None) -> tuple[int, int] | None:
-    if size is None:
-        return None
-    pair = (size, size) if isinstance(size, int) else tuple(size)
-    if len(pair) != 2 or not all(isinstance(side, int) and side > 0 for side in pair):
-        raise ModelError(
-            Sentence(
-                "size_numbers",
-                "The size is a number of pixels or (height, width); got {size}.",
-                size=size,
-            )
-        )
-    return pair[0], pair[1]
+def _names(labels: Labels | None) -> tuple[str, ...] | None:
+    return None if labels is None else given_labels(labels)
 
 
 def _device(name: str) -> torch.device:
@@ -254,12 +214,16 @@ def _device(name: str) -> torch.device:
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise ModelError(
-            Sentence(
-                "device_unknown",
-                "There is no device {name!r} here; try 'auto' or 'cpu'.",
-                name=name,
-            )
-        ) from error
+        device = torch.empty(0, device=name).device
+        if device.type != "meta":  # it holds shapes and no numbers
+            return device
+        cause: Exception | None = None
+    except (RuntimeError, AssertionError, TypeError) as error:
+        cause = error
+    raise ModelError(
+        Sentence(
+            "device_unknown",
+            "There is no device {name!r} here; try 'auto' or 'cpu'.",
+            name=shown(name),
+        )
+    ) from cause

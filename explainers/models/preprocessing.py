@@ -9,6 +9,7 @@ follows the rounding, so that every cell of a map lies where the model saw it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -18,6 +19,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 from explainers.image import Geometry, Photo
+from explainers.models.errors import ModelError
+from explainers.scalars import shown, whole_number
 from explainers.sentence import Sentence
 
 CropMode = Literal["center", "squash", "border"]
@@ -83,10 +86,10 @@ class Preprocessing:
             size = getattr(getattr(module, "patch_embed", None), "img_size", None)
         if size is None:
             size = tuple(config["input_size"][-2:])
-        height, width = (size, size) if isinstance(size, int) else size
+        height, width = pixel_size(size)
         mode = config["crop_mode"]
         return cls(
-            size=(int(height), int(width)),
+            size=(height, width),
             mean=cast(Any, tuple(float(value) for value in config["mean"])),
             std=cast(Any, tuple(float(value) for value in config["std"])),
             interpolation=config["interpolation"],
@@ -150,6 +153,22 @@ class Preprocessing:
         return max(1, round(height / ratio)), max(1, round(width / ratio))
 
 
+def pixel_size(size: Any) -> tuple[int, int]:
+    """(height, width) of a model's input from one number of pixels or a pair of them."""
+    one = whole_number(size)
+    listed = isinstance(size, Iterable) and not isinstance(size, (str, bytes))
+    sides = [one, one] if one is not None else list(map(whole_number, size)) if listed else []
+    if len(sides) == 2 and all(side is not None and side > 0 for side in sides):
+        return cast(tuple[int, int], tuple(sides))
+    raise ModelError(
+        Sentence(
+            "size_numbers",
+            "The size is a whole number of pixels above 0, or (height, width); got {size}.",
+            size=shown(size),
+        )
+    )
+
+
 def _offset(resized: int, wanted: int) -> int:
     """Where the centre crop starts; negative by the border added before the picture.
 
@@ -197,12 +216,12 @@ def _two_sizes(size: tuple[int, int]) -> bool:
 
 
 def _three(values: tuple[float, ...]) -> bool:
-    return len(values) == 3 and all(math.isfinite(value) for value in values)
+    return len(values) == 3 and all(map(math.isfinite, values))
 
 
 def _check(name: str, value: object, expected: str, fits: bool) -> None:
     if not fits:
-        raise ValueError(
+        raise ModelError(
             Sentence(
                 "preprocessing_value",
                 "The preprocessing's {name} must be {expected}, and {value} came; "

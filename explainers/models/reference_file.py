@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from explainers.models.checkpoint import Recipe, differences
+from explainers.models.checkpoint import differences
 from explainers.models.errors import ModelError
+from explainers.models.recipe import Recipe
 from explainers.models.vit import ConciseVisionTransformer, VisionTransformer
 from explainers.sentence import Sentence
 
@@ -57,18 +58,21 @@ def new_reference(architecture: str, arguments: Mapping[str, Any]) -> Any:
     """A reference ViT with random weights. Raises ModelError for arguments that do not fit."""
     try:
         module: Any = REFERENCES[architecture](**arguments)
-    except (TypeError, ValueError, RuntimeError, AssertionError) as error:
+        cell = getattr(module, "cell", module.patch_size)
+        heads, width = arguments.get("heads", 12), arguments.get("width", 768)
+        fits = all(side >= cell and side % cell == 0 for side in module.image_size)
+        fits = fits and width % heads == 0
+    except Exception as error:  # whatever a constructor does with settings of the wrong kind
         raise ModelError(
             Sentence(
                 "reference_arguments",
-                "{name} cannot be built with these settings ({reason}).",
+                "{name} cannot be built with these settings ({reason}); check the file's "
+                "model_args.",
                 name=architecture,
-                reason=str(error).split("\n")[0],
+                reason=str(error).split("\n")[0] or type(error).__name__,
             )
         ) from error
-    cell = getattr(module, "cell", module.patch_size)
-    heads, width = arguments.get("heads", 12), arguments.get("width", 768)
-    if any(side < cell or side % cell for side in module.image_size) or width % heads:
+    if not fits:
         raise ModelError(
             Sentence(
                 "reference_sizes",

@@ -17,8 +17,8 @@ from explainers.image import Geometry, Photo
 from explainers.models.adapters import YES, Adapter
 from explainers.models.errors import ModelError
 from explainers.models.families import adapt
-from explainers.models.labels import find_class
-from explainers.models.preprocessing import Preprocessing
+from explainers.models.labels import Labels, find_class, given_labels
+from explainers.models.preprocessing import Preprocessing, pixel_size
 from explainers.registry import Support, find_method
 from explainers.sentence import Sentence
 
@@ -165,7 +165,7 @@ _NO_GRADIENTS = Support(
 def wrap_model(
     module: nn.Module,
     preprocessing: Preprocessing | None = None,
-    labels: Sequence[str] | None = None,
+    labels: Labels | None = None,
     size: int | tuple[int, int] | None = None,
     *,
     name: str | None = None,
@@ -178,7 +178,7 @@ def wrap_model(
     Raises ModelError where the family is not read, or labels and classes do not agree.
     """
     module = _unwrap(module)
-    pair = (size, size) if isinstance(size, int) else size
+    pair = None if size is None else pixel_size(size)
     adapter = adapt(module, pair)
     if preprocessing is None:
         preprocessing = Preprocessing.from_timm(module, pair or adapter.input_size)
@@ -191,7 +191,7 @@ def wrap_model(
         preprocessing=preprocessing,
         adapter=adapter,
         classes=adapter.classes,
-        labels=tuple(labels) if labels is not None else None,
+        labels=None if labels is None else given_labels(labels),
         trained_grids=tuple(trained_grids) if trained_grids is not None else None,
     )
     if vit.labels is not None and len(vit.labels) != vit.classes:
