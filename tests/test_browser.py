@@ -135,6 +135,40 @@ def test_a_photo_gives_label_probabilities_and_four_maps(opened: Page, tmp_path:
         assert "rollout" in saved.info["provenance"]
 
 
+def test_how_far_to_trust_a_map_follows_it(opened: Page) -> None:
+    page = opened
+    give(page)
+    ready(page)
+    for name in QUICK:
+        card(page, name).locator(".vs-measured").wait_for()
+    line = card(page, "relevance").locator(".vs-measured").inner_text()
+    assert re.search(r"top 19 % .* lion .* random order: 0\.\d\d", line)
+    page.get_by_text(re.compile(r"Occlusion · \d+ (s|min)")).wait_for()
+    page.get_by_text("All quick methods at a glance").click()
+    page.locator("#vs-glance button[data-name=patch_similarity] img").wait_for()
+    page.locator("#vs-glance button[data-name=patch_similarity]").click()
+    ready(page, 5)
+    assert page.get_by_label("Patch similarity").is_checked()
+    map_ = card(page, "patch_similarity")
+    map_.get_by_text("row 8, column 8 of 14×14").wait_for()
+    map_.scroll_into_view_if_needed()
+    page.wait_for_function(
+        "() => document.querySelector('#vs-card-patch_similarity .vs-map img').naturalWidth > 0"
+    )
+    box = map_.locator(".vs-map img").bounding_box()
+    assert box is not None
+    near_the_corner = {"x": box["width"] / 28, "y": box["height"] * 27 / 28}
+    map_.locator(".vs-map img").click(position=near_the_corner)
+    map_.get_by_text("row 14, column 1 of 14×14").wait_for()
+    test = card(page, "rollout")
+    test.get_by_text("Put this map to the test").click()
+    test.get_by_role("button", name="Test class and weights").click()
+    test.locator(".vs-curve svg").wait_for(timeout=4 * PATIENCE)
+    verdict = test.locator(".vs-checked")
+    verdict.wait_for(timeout=4 * PATIENCE)
+    assert "does not depend on the class" in verdict.inner_text()
+
+
 def test_another_class_changes_the_maps_that_depend_on_it(opened: Page) -> None:
     page = opened
     give(page)
