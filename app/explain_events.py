@@ -30,11 +30,17 @@ def connect(page: Widgets) -> None:
         asked = page.request(values)
         showing = Showing(lang, asked, page.studio, desk, page.chooser, tab, page.ranks)
         yield showing.begin()
+        told: Updates = {}
         try:
             for event in explaining(page.studio, desk, asked):
                 updates = showing.updates(event)
                 if updates:
+                    _remember(told, updates)
                     yield updates
+            if showing.complete and not desk.settled:
+                # A page that was still changing its language can lose what it was told.
+                yield told
+                desk.settled = True
             if showing.complete and showing.answered is not None:
                 given = (page.studio, desk, asked, showing.answered)
                 for later in chain(measuring(*given, showing.heats), glancing(*given)):
@@ -63,6 +69,14 @@ def connect(page: Widgets) -> None:
         page.desk(request).stop()
 
     tab.cancel.click(cancel, None, None, queue=False, **QUIET)
+
+
+def _remember(told: Updates, updates: Updates) -> None:
+    """Add updates to those of before, widget by widget."""
+    for widget, update in updates.items():
+        before = told.get(widget)
+        both = isinstance(before, dict) and isinstance(update, dict)
+        told[widget] = {**before, **update} if both else update
 
 
 def _settle(count: int) -> int:

@@ -69,6 +69,17 @@ class Showing:
                 self.tab.glance: gr.update(visible=False),
                 self.ranks: [],
             }
+        elif self.desk.shown_photo != self.request.scene.photo:
+            # What is still on the page belongs to another photo: nobody shall quote it.
+            updates |= self._dim()
+            updates |= {
+                self.chooser.top: gr.update(value=None),
+                self.chooser.photo_note: "",
+                self.tab.status: f"<p>{escape(say(self.lang, 'status_trace'))}</p>",
+                self.tab.glance: gr.update(visible=False),
+                self.ranks: [],
+            }
+        self.desk.shown_photo = self.request.scene.photo
         return updates
 
     def updates(self, event: Event | MeasureEvent | Glance) -> Updates:
@@ -110,15 +121,7 @@ class Showing:
         lang, name = self.lang, event.what
         updates: Updates = {}
         if not self.dimmed:
-            for other in self.waiting:
-                card = self.tab.cards[other]
-                updates[card.image] = gr.update(elem_classes=["vs-map", "vs-stale"])
-                updates[card.text] = cards.waiting(lang, self._cost(other))
-                updates |= trust.nothing(card)
-                updates[card.save] = gr.update(interactive=False)
-            self.dimmed = set(self.waiting)
-            updates[self.tab.cancel] = gr.update(interactive=True)
-            updates[self.tab.save_all] = gr.update(interactive=False)
+            updates |= self._dim()
         if name in self.tab.cards:
             updates[self.tab.cards[name].text] = cards.working(lang, event.share, self._cost(name))
             done = len(self.request.methods) - len(self.waiting)
@@ -132,6 +135,21 @@ class Showing:
         if event.waiting:
             text = say(lang, "status_queue")
         updates[self.tab.status] = f"<p>{escape(text)}</p>{cards.bar(share)}"
+        return updates
+
+    def _dim(self) -> Updates:
+        """The maps that are awaited fade, and cannot be saved."""
+        updates: Updates = {
+            self.tab.cancel: gr.update(interactive=True),
+            self.tab.save_all: gr.update(interactive=False),
+        }
+        for name in self.waiting:
+            card = self.tab.cards[name]
+            updates[card.image] = gr.update(elem_classes=["vs-map", "vs-stale"])
+            updates[card.text] = cards.waiting(self.lang, self._cost(name))
+            updates |= trust.nothing(card)
+            updates[card.save] = gr.update(interactive=False)
+        self.dimmed = set(self.waiting)
         return updates
 
     def _answered(self, event: Answered) -> Updates:

@@ -448,7 +448,7 @@ def test_declarations_are_complete(name: str) -> None:
     heat = run(name, trace)
     provenance = heat.provenance
     assert provenance["photo_sha256"] == PHOTO.sha256
-    assert provenance["weights_sha256"] == trace.model.weights_hash
+    assert provenance["loaded_weights_sha256"] == trace.model.weights_hash
     assert provenance["parameters"] == dict(heat.parameters)
     assert "path" not in str(provenance)
 

@@ -66,6 +66,12 @@ class Measure:
                 before=_said(float(self.curve.values[-1])),
                 **values,
             )
+        if _said(after) == _said(before):
+            return Sentence(
+                "measure_deletion_same",
+                "Removing the top {share} % leaves {label} at {after}; random order: {random}.",
+                **values,
+            )
         if after > before:
             return Sentence(
                 "measure_deletion_rise",

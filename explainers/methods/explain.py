@@ -154,7 +154,7 @@ def _provenance(
     preprocessing = asdict(trace.model.preprocessing)
     return {
         "model": trace.model.name,
-        "weights_sha256": trace.model.weights_hash,
+        "loaded_weights_sha256": trace.model.weights_hash,
         "precision": str(trace.pixels.dtype).removeprefix("torch."),
         "photo_sha256": trace.photo.sha256,
         "preprocessing": preprocessing,
