@@ -20,8 +20,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--model",
-        default="embedded",
-        help="embedded (default), auto, a timm name, or a .safetensors file",
+        default="auto",
+        help="embedded, auto (default: the preferred model where it is on this machine, else "
+        "embedded), a timm name, or a .safetensors file",
     )
     parser.add_argument("--arch", help="the file's timm architecture, where it does not name one")
     parser.add_argument("--labels", help="names of the classes: .txt (a line each) or .json")
