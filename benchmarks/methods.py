@@ -13,16 +13,14 @@ random: neither time nor memory depends on them.
 from __future__ import annotations
 
 import argparse
-import resource
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
 
 import torch
 
+from benchmarks.memory import peak_mb, peak_of
 from benchmarks.rollout import prepared
 from explainers import Photo, VisionModel, explain
 
@@ -140,8 +138,7 @@ def seconds(work: Work) -> float:
 
 def peak(size: int, what: str) -> float:
     """Peak resident memory in MB of a fresh process that does one thing."""
-    command = [sys.executable, "-m", "benchmarks.methods", "--size", str(size), "--only", what]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return peak_of("benchmarks.methods", "--size", str(size), "--only", what)
 
 
 def main() -> None:
@@ -157,7 +154,7 @@ def main() -> None:
             ours(vit, photo, ("relevance",))
         elif arguments.only == "stored":
             stored(vit, pixels)
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        print(peak_mb())
         return
     plain = lambda: forward_backward(vit, pixels)  # noqa: E731
     print(f"{arguments.model} at {arguments.size} px; ratios to one forward + backward pass:")

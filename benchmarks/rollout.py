@@ -12,10 +12,7 @@ the forward pass only. Weights are random: neither time nor memory depends on th
 from __future__ import annotations
 
 import argparse
-import resource
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 
@@ -23,6 +20,7 @@ import numpy as np
 import timm
 import torch
 
+from benchmarks.memory import peak_mb, peak_of
 from explainers import Photo, VisionModel, explain, wrap_model
 
 
@@ -51,9 +49,8 @@ def seconds(work: Callable[[], None]) -> float:
 
 def peak(arguments: argparse.Namespace, what: str) -> float:
     """Peak resident memory in MB of a fresh process that does one thing twice."""
-    command = [sys.executable, "-m", "benchmarks.rollout", "--only", what]
-    command += ["--model", arguments.model, "--size", str(arguments.size)]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    size = str(arguments.size)
+    return peak_of("benchmarks.rollout", "--only", what, "--model", arguments.model, "--size", size)
 
 
 def main() -> None:
@@ -71,7 +68,7 @@ def main() -> None:
                 plain(vit, pixels)
             else:
                 rolled_out(vit, photo)
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        print(peak_mb())
         return
     rolled_out(vit, photo)  # the first trace of a model checks its attention
     pairs = [
