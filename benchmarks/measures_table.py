@@ -10,12 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from explainers import methods
 from explainers.measures.curves import Kind
 
 SEED = 1
 RESAMPLES = 10_000
 KINDS: tuple[Kind, ...] = ("deletion", "insertion")
 RIVALS = ("random", "centre")
+FEWEST = 5
+"""Photos below which a method is left out: an interval over fewer says nothing."""
+
 TITLES = {"random": "random order", "centre": "centre first"}
 
 Areas = dict[str, float]
@@ -74,34 +78,47 @@ def interval(values: np.ndarray) -> tuple[float, float, float]:
 
 def table(results: Results, reduced: Mapping[str, Mapping[str, Any]]) -> str:
     """The table and what it says, as Markdown. reduced: settings that were not the default."""
-    lines = [
-        "## Measured: which order of patches counts most?",
-        "",
+    text = (
         f"The embedded model on {len(results.areas['random'])} photos of ECSSD; its own answer is "
         "explained. *Deletion*: patches are replaced by the photo's mean colour in the map's "
         "order, highest first, in 16 steps; the figure is the area under the class's "
         "probability, 0 to 1, and lower is better. *Insertion*: they are put back in that order; "
         "higher is better. *Gains* are photo by photo, over the mean of ten random orders and "
         "over the photo's centre first, deletion / insertion; above 0 is better. In brackets: "
-        "95 % bootstrap intervals over photos. The last two columns are rank correlations with "
-        "the map of another class, and with the map after all blocks' weights were randomised: "
-        "near 1, the map does not depend on them.",
+        "95 % bootstrap intervals over photos. The pictures were looked at in float32 or "
+        "bfloat16; of 32 areas compared, the two differ by 0.005 at most."
+    )
+    heads = ["order", "photos", "deletion ↓", "insertion ↑", "gain over random", "gain over centre"]
+    if results.sanity:
+        heads += ["other class", "random weights"]
+        text += (
+            " The last two columns are rank correlations with the map of another class, and "
+            "with the map after all blocks' weights were randomised: near 1, the map does not "
+            "depend on them."
+        )
+    lines = [
+        "## Measured: which order of patches counts most?",
         "",
-        "| order | photos | deletion ↓ | insertion ↑ | gain over random | gain over centre "
-        "| other class | random weights |",
-        "| --- | ---: | --- | --- | --- | --- | ---: | ---: |",
+        text,
+        "",
+        f"| {' | '.join(heads)} |",
+        "| --- | ---: |" + " --- |" * (len(heads) - 2),
     ]
-    names = sorted(results.areas, key=lambda name: -_both(results, name))
+    measured = [name for name, by in results.areas.items() if len(by) >= FEWEST]
+    names = sorted(measured, key=lambda name: -_both(results, name))
     lines += [_row(results, name) for name in names]
     lines += ["", *_winners(results, [name for name in names if name not in RIVALS])]
     settings = [
         f"`{name}` ({', '.join(f'{key} = {value}' for key, value in given.items())})"
         for name, given in reduced.items()
-        if name in results.areas
+        if name in measured
     ]
     if settings:
         lines.append(f"- Run with fewer samples than by default: {'; '.join(settings)}.")
-    if len({len(by) for by in results.areas.values()}) > 1:
+    few = [f"`{name}`" for name in methods() if name not in measured]
+    if few:
+        lines.append(f"- Not measured, or on fewer than {FEWEST} photos: {', '.join(few)}.")
+    if len({len(results.areas[name]) for name in measured}) > 1:
         lines.append(
             "- Costly methods were measured on the first photos only; their gains are over the "
             "same photos, so compare gains rather than areas."
@@ -124,7 +141,8 @@ def _row(results: Results, name: str) -> str:
         gains = [_said(results.gain(name, rival, kind), sign=True) for kind in KINDS]
         cells.append("–" if name in (rival, "random") else " / ".join(gains))
     found = results.sanity.get(name, {})
-    cells += [f"{found[key]:.2f}" if key in found else "–" for key in ("other_class", "weights")]
+    if results.sanity:
+        cells += [f"{found[k]:.2f}" if k in found else "–" for k in ("other_class", "weights")]
     title = f"*{TITLES[name]}*" if name in TITLES else f"[`{name}`](#{name})"
     return f"| {title} | {len(results.areas[name])} | {' | '.join(cells)} |"
 

@@ -536,11 +536,12 @@ def test_the_table_is_made_from_a_file_that_can_be_gone_on_from(tmp_path: Path) 
     for photo in "abcdef":
         noise = float(draw.normal(0, 0.01))
         for name, gain in (("random", 0.0), ("centre", 0.02), ("rollout", 0.1), ("lime", 0.2)):
-            if name != "lime" or photo < "d":
+            if name != "lime" or photo < "f":
                 areas = {"deletion": 0.5 + noise - gain, "insertion": 0.4 + noise + gain}
                 results.add(name, photo, areas)
     again = Results(tmp_path / "results.jsonl")
     assert json.dumps(again.areas) == json.dumps(results.areas)
+    again.add("rise", "a", {"deletion": 0.0, "insertion": 1.0})  # one photo says nothing
     again.add_sanity("rollout", {"photos": 3, "other_class": 1.0, "weights": 0.12})
     again = Results(tmp_path / "results.jsonl")
     text = table(again, {"lime": {"samples": 99}, "rise": {"masks": 5}})
@@ -551,7 +552,7 @@ def test_the_table_is_made_from_a_file_that_can_be_gone_on_from(tmp_path: Path) 
         "*centre first*",
         "*random order*",
     ]
-    assert [line.split("|")[2].strip() for line in lines] == ["3", "6", "6", "6"]
+    assert [line.split("|")[2].strip() for line in lines] == ["5", "6", "6", "6"]
     # The noise of a photo is the same for all, so gains have none.
     assert "+0.100 [+0.100, +0.100] / +0.100 [+0.100, +0.100]" in lines[1]
     assert lines[1].endswith("| 1.00 | 0.12 |")
@@ -562,4 +563,7 @@ def test_the_table_is_made_from_a_file_that_can_be_gone_on_from(tmp_path: Path) 
         "+0.180] over centre first, +0.100 [+0.100, +0.100] over the next, `rollout`." in text
     )
     assert "`lime` (samples = 99)" in text
-    assert "rise" not in text
+    few = next(line for line in text.splitlines() if "fewer than 5 photos" in line)
+    assert "`rise`" in few
+    assert "`rollout`" not in few
+    assert "#rise" not in text
