@@ -13,6 +13,7 @@ import gradio as gr
 
 from app.attention_answers import Looks
 from app.attention_data import Look
+from app.inside_tab import view
 from app.texts import say, tell
 from explainers.render.describe import REGIONS
 
@@ -94,23 +95,11 @@ def build(t: gr.I18n, looks: Looks) -> AttentionTab:
     with gr.Row(elem_classes=["vs-cards", "vs-inside"], visible=False) as charts:
         with gr.Column(elem_classes="vs-card", min_width=280):
             gr.HTML(t("attention_distance_title"), elem_classes="vs-heading")
-            distance, distance_text = _chart("vs-distance")
+            distance, distance_text = view("vs-distance")
         with gr.Column(elem_classes="vs-card", min_width=280):
             gr.HTML(t("attention_entropy_title"), elem_classes="vs-heading")
-            entropy, entropy_text = _chart("vs-entropy")
+            entropy, entropy_text = view("vs-entropy")
     return AttentionTab(board, note, charts, distance, entropy, distance_text, entropy_text)
-
-
-def _chart(elem_id: str) -> tuple[gr.Image, gr.HTML]:
-    image = gr.Image(
-        format="png",
-        interactive=False,
-        show_label=False,
-        buttons=["download", "fullscreen"],
-        elem_id=elem_id,
-        elem_classes="vs-sheet",
-    )
-    return image, gr.HTML(elem_classes="vs-text")
 
 
 def stale(count: int) -> dict[str, Any]:

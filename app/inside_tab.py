@@ -49,20 +49,21 @@ def build(t: gr.I18n) -> InsideTab:
     with gr.Row(elem_classes=["vs-cards", "vs-inside"], equal_height=False):
         with gr.Column(elem_classes="vs-card", min_width=280):
             gr.HTML(t("filters_title"), elem_classes="vs-heading")
-            filters, filters_text = _view("vs-filters")
+            filters, filters_text = view("vs-filters")
         with gr.Column(elem_classes="vs-card", min_width=280):
             gr.HTML(t("components_title"), elem_classes="vs-heading")
-            components, components_text = _view("vs-components")
+            components, components_text = view("vs-components")
             count = gr.Slider(1, 64, value=COMPONENTS, step=1, label=t("components_count"))
         with gr.Column(elem_classes="vs-card", min_width=280):
             gr.HTML(t("positions_title"), elem_classes="vs-heading")
-            positions, positions_text = _view("vs-positions")
+            positions, positions_text = view("vs-positions")
     return InsideTab(
         filters, filters_text, components, components_text, count, positions, positions_text
     )
 
 
-def _view(elem_id: str) -> tuple[gr.Image, gr.HTML]:
+def view(elem_id: str) -> tuple[gr.Image, gr.HTML]:
+    """A picture that can be enlarged and saved, and the text under it."""
     image = gr.Image(
         format="png",
         interactive=False,

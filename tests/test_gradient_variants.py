@@ -10,13 +10,12 @@ import pytest
 import torch
 from captum.attr import NoiseTunnel, Saliency
 from captum.attr._core.gradient_shap import InputBaselineXGradient
-from torch import Tensor, nn
+from torch import Tensor
 
-from explainers import HeatMap, VisionModel, explain, load_photo, methods, wrap_model
+from explainers import HeatMap, explain, load_photo, methods, wrap_model
 from explainers.methods.baselines import baseline
-from explainers.models.adapters import YES, Adapter
-from explainers.models.preprocessing import Preprocessing
 from explainers.trace import Trace
+from tests.closed_forms import closed
 from tests.slow_vit import slow_forward
 from tests.tiny import LABELS, VARIANTS, tiny_photo_array, tiny_vit
 
@@ -186,30 +185,6 @@ def test_captum_agrees_on_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.undo()
     heat = run("gradient_shap", trace, 2, baseline="grey", samples=6, sigma=SIGMA, seed=SEED)
     close(heat.values, found.detach().mean(0).sum(0))
-
-
-class Linear(nn.Module):
-    """y_c = Σ w_c · x over all pixels; or y_c = Σ x² where squared."""
-
-    def __init__(self, squared: bool = False) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(5)
-        self.w = nn.Parameter(torch.randn(2, 3, 8, 12, generator=generator, dtype=torch.float64))
-        self.squared = squared
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        if self.squared:
-            return pixels.pow(2).flatten(1).sum(1, keepdim=True).repeat(1, 2)
-        return pixels.flatten(1) @ self.w.flatten(1).T
-
-
-def closed(squared: bool = False) -> Trace:
-    adapter = Adapter()
-    adapter.patch, adapter.classes = (4, 4), 2
-    preprocessing = Preprocessing((8, 12), (0.5,) * 3, (0.5,) * 3, crop_pct=1.0)
-    vit = VisionModel(Linear(squared).eval(), "linear", preprocessing, adapter, classes=2)
-    vit.attention_check = YES
-    return vit.trace(PHOTO)
 
 
 def test_a_linear_model_is_explained_exactly_by_any_number_of_draws() -> None:

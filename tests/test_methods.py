@@ -11,7 +11,6 @@ from explainers import (
     Cancelled,
     HeatMap,
     ModelError,
-    VisionModel,
     explain,
     load_photo,
     methods,
@@ -19,9 +18,8 @@ from explainers import (
 )
 from explainers.methods.baselines import BASELINES, baseline, baseline_image
 from explainers.methods.rollout import step
-from explainers.models.adapters import YES, Adapter
-from explainers.models.preprocessing import Preprocessing
 from explainers.trace import Trace
+from tests.closed_forms import closed
 from tests.slow_vit import decision, slow_forward
 from tests.tiny import LABELS, RECTANGLE, VARIANTS, tiny_photo_array, tiny_vit
 
@@ -301,30 +299,6 @@ def test_occlusion_equals_hiding_patch_after_patch(variant: str, score: str) -> 
 
 
 # -- closed forms on models that are not ViTs ------------------------------------------------
-
-
-class Linear(nn.Module):
-    """y_c = Σ w_c · x over all pixels; or y_c = Σ x² where squared."""
-
-    def __init__(self, squared: bool = False) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(5)
-        self.w = nn.Parameter(torch.randn(2, 3, 8, 12, generator=generator, dtype=torch.float64))
-        self.squared = squared
-
-    def forward(self, pixels: Tensor) -> Tensor:
-        if self.squared:
-            return pixels.pow(2).flatten(1).sum(1, keepdim=True).repeat(1, 2)
-        return pixels.flatten(1) @ self.w.flatten(1).T
-
-
-def closed(squared: bool = False) -> Trace:
-    adapter = Adapter()
-    adapter.patch, adapter.classes = (4, 4), 2
-    preprocessing = Preprocessing((8, 12), (0.5,) * 3, (0.5,) * 3, crop_pct=1.0)
-    vit = VisionModel(Linear(squared).eval(), "linear", preprocessing, adapter, classes=2)
-    vit.attention_check = YES
-    return vit.trace(PHOTO)
 
 
 def test_linear_model_closed_forms() -> None:

@@ -26,7 +26,7 @@ from explainers.models.adapters import YES, Adapter
 from explainers.models.preprocessing import Preprocessing
 from explainers.trace import Trace
 from tests import slow_vit
-from tests.test_methods import closed
+from tests.closed_forms import closed
 from tests.test_sharing import state
 from tests.tiny import LABELS, VARIANTS, tiny_encoder, tiny_photo_array, tiny_pixels, tiny_vit
 

@@ -10,6 +10,7 @@ import torch
 from explainers.attention_call import exact
 from explainers.heatmap import Finding
 from explainers.methods.pixel_maps import RESOLUTION, pixel_finding
+from explainers.methods.sampling import draws
 from explainers.methods.scoring import Objective, Progress, Scorer
 from explainers.registry import Method, Parameter, register
 from explainers.trace import Trace
@@ -41,7 +42,7 @@ def smoothgrad(
 
     pixels = trace.pixels.detach()  # (1, 3, H, W)
     spread = float(pixels.max() - pixels.min()) * sigma
-    generator = torch.Generator().manual_seed(seed)
+    generator = draws(seed)
     gradient = Saliency(Scorer(trace.model, objective, progress, total=samples))
     total, squares, origin = (torch.zeros_like(exact(pixels[0])) for _ in range(3))
     for first in range(0, samples, _BATCH):
