@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -69,6 +69,10 @@ class Adapter:
     def grid(self, size: Sequence[int]) -> tuple[int, int]:
         """Rows and columns of patches for a model input of (height, width) pixels."""
         return size[0] // self.patch[0], size[1] // self.patch[1]
+
+    def run(self, module: nn.Module, pixels: Tensor) -> Any:
+        """The module's answer to pixels (B, 3, h, w): one tensor (B, classes or features)."""
+        return module(pixels)
 
     def watch(self) -> dict[int, tuple[tuple[str, str], int]]:
         """id of a parameter → ((name of that call's input, of its output), block)."""

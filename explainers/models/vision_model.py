@@ -86,8 +86,10 @@ class VisionModel:
                     "call model.eval() first.",
                 )
             )
-        forward = self.adapter.forward_tokens
-        answer = self.module(pixels) if keep is None else forward(pixels, keep)
+        if keep is None:
+            answer = self.adapter.run(self.module, pixels)
+        else:
+            answer = self.adapter.forward_tokens(pixels, keep)
         if not isinstance(answer, Tensor):
             raise ModelError(
                 Sentence(
