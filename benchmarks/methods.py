@@ -54,7 +54,7 @@ def forward_backward(vit: VisionModel, pixels: torch.Tensor) -> None:
 
 def ours(vit: VisionModel, photo: Photo, names: tuple[str, ...]) -> None:
     """A new trace and these methods on it: what a person waits for."""
-    trace = vit.trace(photo)
+    trace = vit.trace(photo, gradients=True)
     for name in names:
         explain(name, trace, TARGET)
 

@@ -35,6 +35,10 @@ class AttentionCall:
         v, output = (None if t is None else t[one] for t in (self.v, self.output))
         return replace(self, q=self.q[one], k=self.k[one], mask=mask, v=v, output=output)
 
+    def alone(self) -> AttentionCall:
+        """The same call without v and the output, and so without any graph."""
+        return replace(self, v=None, output=None)
+
     def rows(
         self, rows: Tensor | slice, head: int | None = None, scratch: Tensor | None = None
     ) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,9 @@ from explainers.models.vision_model import VisionModel
 
 Objective = Callable[[Tensor], Tensor]
 """The model's answer (1, classes or features) → the one number to be explained."""
+
+SHARED = ("norm1", "output")
+"""The last block's tensors whose gradients every shared pass keeps, for the CAM methods."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,36 @@ class Gradients:
         return self.outputs[block][:, rows] @ self.values[block].transpose(-2, -1)
 
 
+@dataclass(frozen=True)
+class Graph:
+    """A forward pass over one photo whose graph is kept, for one backward pass.
+
+    pixels: the leaf (1, 3, h, w); answer: (1, classes or features); kept: tensors by name.
+    """
+
+    pixels: Tensor
+    answer: Tensor
+    capture: Capture
+    kept: dict[str, Tensor]
+
+    def backward(self, objective: Objective) -> Gradients:
+        """Gradients of a number made of the answer; frees the graph."""
+        calls = self.capture.calls
+        outputs = [call.output for call in calls if call.output is not None]
+        wanted = [self.pixels, *outputs, *self.kept.values()]
+        filled = gradients_or_zeros(objective(self.answer), wanted)
+        count = 1 + len(outputs)
+        return Gradients(
+            pixels=filled[0][0],
+            values=tuple(call.v[0] for call in calls),  # type: ignore[index]
+            outputs=tuple(gradient[0] for gradient in filled[1:count]),
+            tensors={
+                name: (tensor.detach()[0], gradient[0])
+                for (name, tensor), gradient in zip(self.kept.items(), filled[count:], strict=True)
+            },
+        )
+
+
 def class_score(target: int, against: int | None) -> Objective:
     """The logit of a class, minus that of the class it is held against."""
 
@@ -44,38 +77,49 @@ def class_score(target: int, against: int | None) -> Objective:
     return score
 
 
+def forward_with_graph(
+    model: VisionModel,
+    pixels: Tensor,
+    keep: Collection[str] = SHARED,
+    block: int = -1,
+    check: bool = False,
+) -> Graph:
+    """One forward pass over one photo's input (1, 3, h, w) that keeps its graph.
+
+    keep: the tensors of one block whose gradients are wanted too. check: see `Capture`. Works
+    for frozen models and in any mode; the model's flags stay as they are.
+    """
+    depth = model.adapter.depth
+    block %= max(depth, 1)
+    capture = Capture(model.adapter, keep=(*keep, "input"), values=True, check=check)
+    with torch.inference_mode(False), torch.enable_grad():
+        leaf = pixels.detach().clone().requires_grad_()
+        with capture:
+            answer = model.logits(leaf)
+    places = {name: stored_as(name, block, depth) for name in keep}
+    kept = {name: capture.tensors[p] for name, p in places.items() if p in capture.tensors}
+    return Graph(leaf, answer, capture, kept)
+
+
 def gradient_pass(
     model: VisionModel,
     pixels: Tensor,
     objective: Objective,
-    keep: Collection[str] = ("norm1", "output"),
+    keep: Collection[str] = SHARED,
     block: int = -1,
 ) -> Gradients:
-    """One forward pass with a graph and one backward pass over one photo's input (1, 3, h, w).
+    """One forward pass with a graph (see `forward_with_graph`) and one backward pass.
 
-    objective: the model's answer (1, classes) → the number to be explained. keep: the tensors
-    of one block whose gradients are wanted too. Works for frozen models and in any mode; the
-    model's flags and ``.grad`` stay as they are.
+    objective: the model's answer (1, classes) → the number to be explained. The model's flags
+    and ``.grad`` stay as they are.
     """
-    block %= max(model.adapter.depth, 1)
-    capture = Capture(model.adapter, keep=(*keep, "input"), values=True)
     with torch.inference_mode(False), torch.enable_grad():
-        pixels = pixels.detach().clone().requires_grad_()
-        with capture:
-            answer = model.logits(pixels)
-        places = {name: stored_as(name, block, model.adapter.depth) for name in keep}
-        kept = {name: capture.tensors[p] for name, p in places.items() if p in capture.tensors}
-        outputs = [call.output for call in capture.calls if call.output is not None]
-        wanted = [pixels, *outputs, *kept.values()]
-        found = torch.autograd.grad(objective(answer), wanted, allow_unused=True)
-    filled = [torch.zeros_like(t) if g is None else g for t, g in zip(wanted, found, strict=True)]
-    count = 1 + len(outputs)
-    return Gradients(
-        pixels=filled[0][0],
-        values=tuple(call.v[0] for call in capture.calls),  # type: ignore[index]
-        outputs=tuple(gradient[0] for gradient in filled[1:count]),
-        tensors={
-            name: (tensor.detach()[0], gradient[0])
-            for (name, tensor), gradient in zip(kept.items(), filled[count:], strict=True)
-        },
-    )
+        return forward_with_graph(model, pixels, keep, block).backward(objective)
+
+
+def gradients_or_zeros(
+    output: Tensor, inputs: Sequence[Tensor], given: Tensor | None = None
+) -> list[Tensor]:
+    """∂output/∂input of each input, weighed by ``given``; zeros where it does not depend on it."""
+    found = torch.autograd.grad(output, inputs, given, allow_unused=True)
+    return [torch.zeros_like(t) if g is None else g for t, g in zip(inputs, found, strict=True)]

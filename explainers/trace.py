@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from explainers.attention_call import AttentionCall
-from explainers.gradients import Gradients, class_score, gradient_pass
+from explainers.block_gradients import LARGE, block_by_block
+from explainers.gradients import Gradients, Graph, Objective, class_score, gradient_pass
 from explainers.image import Geometry, Photo
 from explainers.models.errors import ModelError
 from explainers.models.vision_model import VisionModel
@@ -36,6 +37,7 @@ class Trace:
         logits: Tensor | None,
         calls: Sequence[AttentionCall],
         tensors: Tensors,
+        graph: Graph | None = None,
     ) -> None:
         self.model = model
         self.photos, self.geometries = tuple(photos), tuple(geometries)
@@ -45,6 +47,7 @@ class Trace:
         self.calls = tuple(calls[:depth])
         self.pool = calls[depth] if len(calls) > depth else None
         self._tensors = tensors
+        self._graph = graph  # of the pass that made this trace, until the first target takes it
         self._items: dict[int, Trace] = {}
         self._gradients: tuple[tuple[int, int | None], Gradients] | None = None
         self._lock = threading.RLock()
@@ -211,11 +214,18 @@ class Trace:
         with self._lock:
             if self._gradients is None or self._gradients[0] != key:
                 self._gradients = None  # two targets' tensors never stand side by side
-                self._gradients = (
-                    key,
-                    gradient_pass(self.model, self.pixels, class_score(target, against)),
-                )
+                self._gradients = key, self._gradient_pass(class_score(target, against))
             return self._gradients[1]
+
+    def _gradient_pass(self, objective: Objective) -> Gradients:
+        graph, self._graph = self._graph, None
+        if graph is not None:
+            with torch.inference_mode(False), torch.enable_grad():
+                return graph.backward(objective)
+        stages = self.model.adapter.stages()
+        if stages is not None and self.tokens >= LARGE:
+            return block_by_block(self.model, stages, self.pixels, objective)
+        return gradient_pass(self.model, self.pixels, objective)
 
     def _one(self) -> Trace:
         if len(self) != 1:

@@ -9,6 +9,7 @@ import torch
 
 from explainers.acceptance import accept
 from explainers.capture import Capture
+from explainers.gradients import SHARED, Graph, forward_with_graph
 from explainers.image import Photo
 from explainers.models.vision_model import VisionModel
 from explainers.sentence import Sentence
@@ -16,25 +17,39 @@ from explainers.tensors import Tensors, to_keep
 from explainers.trace import Trace
 
 
-def trace(model: VisionModel, photos: Photo | Sequence[Photo], keep: Collection[str] = ()) -> Trace:
+def trace(
+    model: VisionModel,
+    photos: Photo | Sequence[Photo],
+    keep: Collection[str] = (),
+    gradients: bool = False,
+) -> Trace:
     """Run the model once, unchanged, and keep q and k of each block (and what ``keep`` names).
 
+    gradients: of a single photo, keep the pass's graph until the first gradient method takes
+    it, which then runs the model no second time; meanwhile the graph costs memory.
     The first trace of a model checks that attention, computed again, is what the model used;
     where it is not, `VisionModel.supports` refuses attention methods with what was found.
     """
     photos = _photos(photos)
     check = model.attention_check is None
-    capture = Capture(model.adapter, keep=to_keep(keep), check=check)
+    graph: Graph | None = None
     with torch.inference_mode(False), torch.no_grad():
         pixels, geometries = model.prepare(photos)
-        with capture:
-            logits = model.logits(pixels)
+        if gradients and len(photos) == 1:
+            graph = forward_with_graph(model, pixels, {*SHARED, *to_keep(keep)}, check=check)
+            capture, logits = graph.capture, graph.answer.detach()
+        else:
+            capture = Capture(model.adapter, keep=to_keep(keep), check=check)
+            with capture:
+                logits = model.logits(pixels)
     if check:
         model.attention_check = accept(model, capture, pixels)
-    calls = capture.calls if model.attention_check else []
+    calls = [call.alone() for call in capture.calls] if model.attention_check else []
     answer = logits if model.classes else None
-    kept = Tensors(model, pixels, capture.tensors)
-    return Trace(model, photos, geometries, pixels, answer, calls, kept)
+    kept = {place: tensor.detach() for place, tensor in capture.tensors.items()}
+    return Trace(
+        model, photos, geometries, pixels, answer, calls, Tensors(model, pixels, kept), graph
+    )
 
 
 def _photos(given: Any) -> list[Photo]:

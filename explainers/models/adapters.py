@@ -5,7 +5,7 @@ Everything is read from the module's own attributes, never from a model's name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,6 +40,19 @@ class BlockParts:
     norm2: nn.Module | None
     projection: nn.Module
     after_merge: nn.Module | None = None
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A model cut into pieces that give, one after the other, its very answer.
+
+    embed: pixels (B, 3, h, w) → the stream (B, N, width); blocks: stream → stream; head: the
+    last block's stream → the answer (B, classes).
+    """
+
+    embed: Callable[[Tensor], Tensor]
+    blocks: tuple[Callable[[Tensor], Tensor], ...]
+    head: Callable[[Tensor], Tensor]
 
 
 class Adapter:
@@ -116,6 +129,10 @@ class Adapter:
         first = {"token": slice(0, 1), "distilled": slice(0, 2), "all": slice(None)}
         weights[first.get(self.pooling, slice(self.prefix, None))] = 1
         return weights / weights.sum()
+
+    def stages(self) -> Stages | None:
+        """The model cut into pieces, where its pieces are known to be all of it."""
+        return None
 
     def features_support(self) -> Support:
         """Whether the tensors of `NAMES` can be kept: they are seen where LayerNorms are called."""

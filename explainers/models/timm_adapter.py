@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from explainers.models import token_removal
-from explainers.models.adapters import YES, Adapter, BlockParts, Pooling
+from explainers.models.adapters import YES, Adapter, BlockParts, Pooling, Stages
 from explainers.models.errors import ModelError
 from explainers.registry import Support
 
@@ -48,6 +48,22 @@ class TimmAdapter(Adapter):
     def grid(self, size: Sequence[int]) -> tuple[int, int]:
         rows, columns = self._module.patch_embed.dynamic_feat_size(tuple(size))
         return int(rows), int(columns)
+
+    def stages(self) -> Stages | None:
+        from timm.models.vision_transformer import VisionTransformer
+
+        module = self._module
+        if type(module).forward_features is not VisionTransformer.forward_features:
+            return None
+
+        def embed(pixels: Tensor) -> Tensor:
+            tokens = module._pos_embed(module.patch_embed(pixels))
+            return module.norm_pre(module.patch_drop(tokens))
+
+        def head(stream: Tensor) -> Tensor:
+            return module.forward_head(module.norm(stream))
+
+        return Stages(embed, tuple(module.blocks), head)
 
     def readout_support(self) -> Support:
         return YES if self.classes else Adapter.readout_support(self)

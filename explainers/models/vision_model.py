@@ -100,11 +100,19 @@ class VisionModel:
             )
         return answer
 
-    def trace(self, photos: Photo | Sequence[Photo], keep: Collection[str] = ()) -> Trace:
-        """Run the model once on one photo or several, and keep what explanations need."""
+    def trace(
+        self,
+        photos: Photo | Sequence[Photo],
+        keep: Collection[str] = (),
+        gradients: bool = False,
+    ) -> Trace:
+        """Run the model once on one photo or several, and keep what explanations need.
+
+        gradients: a gradient method comes next, on this one photo; see `tracing.trace`.
+        """
         from explainers.tracing import trace
 
-        return trace(self, photos, keep)
+        return trace(self, photos, keep, gradients)
 
     def supports(self, method: str, row: int | None = None) -> Support:
         """Whether a method works for this model; falsy with the reason when it does not.
