@@ -9,6 +9,7 @@ from torch import nn
 from explainers.models.adapters import Adapter
 from explainers.models.encoder_adapter import EncoderAdapter, find_encoder
 from explainers.models.errors import ModelError
+from explainers.models.libraries import library_adapter
 from explainers.models.reference_adapter import ReferenceAdapter
 from explainers.models.timm_adapter import TimmAdapter
 from explainers.models.vit import VisionTransformer as ReferenceViT
@@ -17,6 +18,9 @@ from explainers.sentence import Sentence
 
 def adapt(module: nn.Module, size: tuple[int, int] | None) -> Adapter:
     """The adapter of a module's family; ModelError says why a family is not read."""
+    brought = library_adapter(module)
+    if brought is not None:
+        return brought
     # timm takes two seconds to import: only when a model is at hand.
     from timm.layers import Attention, PatchEmbed
     from timm.models.vision_transformer import Block, VisionTransformer

@@ -18,6 +18,8 @@ from explainers.models.adapters import YES, Adapter
 from explainers.models.errors import ModelError
 from explainers.models.families import adapt
 from explainers.models.labels import Labels, find_class, given_labels
+from explainers.models.libraries import open_up
+from explainers.models.library_preprocessing import read_preprocessing
 from explainers.models.preprocessing import Preprocessing, pixel_size
 from explainers.registry import Support, find_method
 from explainers.sentence import Sentence
@@ -174,35 +176,46 @@ _NO_GRADIENTS = Support(
 
 def wrap_model(
     module: nn.Module,
-    preprocessing: Preprocessing | None = None,
+    preprocessing: Any = None,
     labels: Labels | None = None,
     size: int | tuple[int, int] | None = None,
     *,
     name: str | None = None,
     trained_grids: Sequence[Grid] | None = None,
 ) -> VisionModel:
-    """Make a module readable; a timm module needs nothing else.
+    """Make a module readable; a module of timm, torchvision, transformers or open_clip needs
+    nothing else.
 
+    preprocessing: a `Preprocessing`, an image processor of transformers, or the transforms of
+    torchvision's weights; without it, what the module's own configuration says. labels: names,
+    or a file of them.
     size: model input (height, width) in pixels, where the module does not say it. The
     module's weights, flags and mode stay as they are; it must be in evaluation mode.
     Raises ModelError where the family is not read, or labels and classes do not agree.
     """
-    module = _unwrap(module)
     pair = None if size is None else pixel_size(size)
+    brought = open_up(_unwrap(module), pair)
+    module, notes = brought.module, brought.notes
     adapter = adapt(module, pair)
-    if preprocessing is None:
-        preprocessing = Preprocessing.from_timm(module, pair or adapter.input_size)
+    if preprocessing is not None:
+        preprocessing = read_preprocessing(preprocessing, pair)
+        notes = tuple(note for note in notes if note.key != "preprocessing_usual")
     config = getattr(module, "pretrained_cfg", None) or {}
-    if trained_grids is None and config.get("input_size"):
-        trained_grids = [adapter.grid(config["input_size"][1:])]
+    trained = brought.trained or (config["input_size"][1:] if config.get("input_size") else None)
+    if trained_grids is None and trained is not None:
+        trained_grids = [adapter.grid(trained)]
+    names = brought.labels if labels is None else given_labels(labels)
     vit = VisionModel(
         module=module,
         name=name or config.get("architecture") or type(module).__name__,
-        preprocessing=preprocessing,
+        preprocessing=preprocessing
+        or brought.preprocessing
+        or Preprocessing.from_timm(module, pair or adapter.input_size),
         adapter=adapter,
-        classes=adapter.classes,
-        labels=None if labels is None else given_labels(labels),
+        classes=0 if brought.embedding and names is None else adapter.classes,
+        labels=names,
         trained_grids=tuple(trained_grids) if trained_grids is not None else None,
+        notes=notes,
     )
     if vit.labels is not None and len(vit.labels) != vit.classes:
         raise ModelError(
