@@ -6,7 +6,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+Grid = tuple[int, int]
 Positions = Literal["1d", "2d", "relative", "none"]
 
 
@@ -21,6 +23,10 @@ class NoPositions(nn.Module):
         """What is added to the attention scores, (1, H, 1 + N, 1 + N), or None."""
         return None
 
+    def at_grid(self, old: Grid, new: Grid) -> NoPositions:
+        """The same for another grid (rows, columns), as a module of its own; see `resample`."""
+        return self
+
 
 class OneDimensional(NoPositions):
     """One learned vector a token, in reading order: the paper's default."""
@@ -32,6 +38,9 @@ class OneDimensional(NoPositions):
 
     def forward(self, tokens: Tensor) -> Tensor:
         return tokens + self.table
+
+    def at_grid(self, old: Grid, new: Grid) -> NoPositions:
+        return _with(OneDimensional(*new, self.table.shape[-1]), self, old, new)
 
 
 class TwoDimensional(NoPositions):
@@ -54,6 +63,9 @@ class TwoDimensional(NoPositions):
 
     def forward(self, tokens: Tensor) -> Tensor:
         return tokens + torch.cat([self.cls, self.table()])
+
+    def at_grid(self, old: Grid, new: Grid) -> NoPositions:
+        return _with(TwoDimensional(*new, self.cls.shape[-1]), self, old, new)
 
 
 class Relative(NoPositions):
@@ -82,6 +94,9 @@ class Relative(NoPositions):
     def bias(self) -> Tensor:
         return self.table[self.offsets].permute(2, 0, 1)[None]  # (1, H, 1 + N, 1 + N)
 
+    def at_grid(self, old: Grid, new: Grid) -> NoPositions:
+        return _with(Relative(*new, self.table.shape[-1]), self, old, new)
+
 
 def make_positions(kind: Positions, rows: int, columns: int, width: int, heads: int) -> NoPositions:
     """The position module of a kind, for a grid of rows × columns patches and a CLS token."""
@@ -94,3 +109,50 @@ def make_positions(kind: Positions, rows: int, columns: int, width: int, heads: 
     if kind == "none":
         return NoPositions()
     raise ValueError(f"positions must be one of 1d, 2d, relative, none; got {kind!r}")
+
+
+CLS_OFFSETS = 3  # entries of a relative table that stand for CLS, after those of the offsets
+
+
+def resample(name: str, values: Tensor, old: Grid, new: Grid, relative: bool = False) -> Tensor:
+    """A parameter of positions for another grid; the very same tensor where the grid is.
+
+    name: "table" (1, 1 + rows·columns, W), interpolated in two dimensions (Dosovitskiy et al.,
+    section 3.2) as timm does it, CLS kept; a ``relative`` table is one of offsets instead;
+    "rows" or "columns" (n, W/2), interpolated along themselves. Others stay.
+    """
+    if old == new or name not in ("table", "rows", "columns"):
+        return values
+    if name == "table":
+        return _offsets(values, old, new) if relative else resample_table(values, old, new)
+    length = new[0] if name == "rows" else new[1]
+    if len(values) == length:
+        return values
+    line = values.T[None]  # (1, W/2, n)
+    return F.interpolate(line, length, mode="linear", align_corners=False)[0].T
+
+
+def resample_table(table: Tensor, old: Grid, new: Grid) -> Tensor:
+    """(1, 1 + N, W) → (1, 1 + new N, W); CLS stands first and is kept."""
+    from timm.layers import resample_abs_pos_embed
+
+    resized: Tensor = resample_abs_pos_embed(table, list(new), list(old), num_prefix_tokens=1)
+    return resized
+
+
+def _offsets(table: Tensor, old: Grid, new: Grid) -> Tensor:
+    """((2 rows − 1)(2 columns − 1) + 3, H) → the same for the new grid; offset 0 stays itself."""
+    offsets, cls = table[:-CLS_OFFSETS], table[-CLS_OFFSETS:]
+    plane = offsets.T.unflatten(1, (2 * old[0] - 1, 2 * old[1] - 1))[None]  # (1, H, …, …)
+    shape = (2 * new[0] - 1, 2 * new[1] - 1)
+    plane = F.interpolate(plane, shape, mode="bicubic", align_corners=True)
+    return torch.cat([plane[0].flatten(1).T, cls])
+
+
+def _with(target: NoPositions, source: NoPositions, old: Grid, new: Grid) -> NoPositions:
+    """``target``, which is for the new grid, with the source's parameters resampled."""
+    relative = isinstance(source, Relative)
+    for name, parameter in source.named_parameters():
+        values = resample(name, parameter.detach(), old, new, relative).contiguous()
+        setattr(target, name, nn.Parameter(values, requires_grad=parameter.requires_grad))
+    return target.to(next(source.parameters()).device)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from explainers.models.checkpoint import differences
 from explainers.models.errors import ModelError
+from explainers.models.positions import Relative, resample, resample_table
 from explainers.models.recipe import Recipe
 from explainers.models.vit import ConciseVisionTransformer, VisionTransformer
 from explainers.sentence import Sentence
@@ -20,8 +19,6 @@ REFERENCES: dict[str, type[nn.Module]] = {
     "concise_vit": ConciseVisionTransformer,
 }
 """Architectures by the names that a file's metadata gives them."""
-
-CLS_OFFSETS = 3  # entries of a relative table that stand for CLS, after those of the offsets
 
 
 def build_reference(
@@ -100,15 +97,13 @@ def resampled(source: Any, target: Any) -> dict[str, Tensor]:
     old, new = grid_of(source), grid_of(target)
     if old == new:
         return state
-    relative = getattr(getattr(source, "positions", None), "offsets", None) is not None
-    for name in ("positions.table", "pos_embed"):
-        if name in state:
-            table = state[name]
-            state[name] = _offsets(table, old, new) if relative else _patches(table, old, new)
-    for name, length in (("positions.rows", new[0]), ("positions.columns", new[1])):
-        if name in state and len(state[name]) != length:
-            line = state[name].T[None]  # (1, W/2, rows)
-            state[name] = F.interpolate(line, length, mode="linear", align_corners=False)[0].T
+    relative = isinstance(getattr(source, "positions", None), Relative)
+    for name, values in state.items():
+        if name == "pos_embed":
+            state[name] = resample_table(values, old, new)
+        elif name.startswith("positions."):
+            part = name.removeprefix("positions.")
+            state[name] = resample(part, values, old, new, relative)
     return state
 
 
@@ -116,20 +111,3 @@ def grid_of(module: Any) -> tuple[int, int]:
     """Rows and columns of patches of a reference ViT or its twin."""
     cell = getattr(module, "cell", module.patch_size)
     return module.image_size[0] // cell, module.image_size[1] // cell
-
-
-def _patches(table: Tensor, old: tuple[int, int], new: tuple[int, int]) -> Tensor:
-    """(1, 1 + N, W) → (1, 1 + new N, W)."""
-    from timm.layers import resample_abs_pos_embed
-
-    resized: Tensor = resample_abs_pos_embed(table, list(new), list(old), num_prefix_tokens=1)
-    return resized
-
-
-def _offsets(table: Tensor, old: tuple[int, int], new: tuple[int, int]) -> Tensor:
-    """((2 rows − 1)(2 columns − 1) + 3, H) → the same for the new grid; offset 0 stays itself."""
-    offsets, cls = table[:-CLS_OFFSETS], table[-CLS_OFFSETS:]
-    plane = offsets.T.unflatten(1, (2 * old[0] - 1, 2 * old[1] - 1))[None]  # (1, H, …, …)
-    shape = (2 * new[0] - 1, 2 * new[1] - 1)
-    plane = F.interpolate(plane, shape, mode="bicubic", align_corners=True)
-    return torch.cat([plane[0].flatten(1).T, cls])

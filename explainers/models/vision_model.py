@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers.image import Geometry, Photo
+from explainers.models import sizes
 from explainers.models.adapters import YES, Adapter
 from explainers.models.errors import ModelError
 from explainers.models.families import adapt
@@ -50,6 +51,8 @@ class VisionModel:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     attention_check: Support | None = None
     """Whether attention computed again is the attention used; None before the first trace."""
+    native: VisionModel | None = field(default=None, repr=False)
+    """The model as it was loaded, where this is it at another size (see `at_size`)."""
 
     @property
     def device(self) -> torch.device:
@@ -61,7 +64,9 @@ class VisionModel:
 
     @cached_property
     def weights_hash(self) -> str:
-        """SHA-256 (hex) over names, shapes and bytes of the weights, computed once."""
+        """SHA-256 (hex) over names, shapes and bytes of the weights as loaded, computed once."""
+        if self.native is not None:
+            return self.native.weights_hash
         digest = hashlib.sha256()
         for name, tensor in sorted(self.module.state_dict().items()):
             digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype};".encode())
@@ -115,6 +120,14 @@ class VisionModel:
         from explainers.tracing import trace
 
         return trace(self, photos, keep, gradients)
+
+    def at_size(self, size: int | tuple[int, int]) -> VisionModel:
+        """The same weights at another input size (height, width): see `sizes.at_size`."""
+        return sizes.at_size(self, size)
+
+    def whole(self, photo: Photo, long_side: int | None = None) -> VisionModel:
+        """The same weights at the size of one whole photo, nothing cut: see `sizes.whole`."""
+        return sizes.whole(self, photo, long_side)
 
     def supports(self, method: str, row: int | None = None) -> Support:
         """Whether a method works for this model; falsy with the reason when it does not.

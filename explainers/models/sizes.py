@@ -1,0 +1,162 @@
+"""The same model at another input size: its weights shared, its positions resampled in 2D.
+
+The model given is never changed. A copy of its modules is made whose parameters are the very
+tensors of the original; only what depends on the grid (position embeddings, a relative bias) is
+its own. At the size the model has already, the model itself is returned.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from explainers.image import Photo
+from explainers.models.errors import ModelError
+from explainers.models.families import adapt
+from explainers.models.positions import resample_table
+from explainers.models.preprocessing import pixel_size
+from explainers.models.vit import ConciseVisionTransformer, VisionTransformer
+from explainers.scalars import shown, whole_number
+from explainers.sentence import Sentence
+
+if TYPE_CHECKING:
+    from explainers.models.vision_model import VisionModel
+
+Size = tuple[int, int]
+
+
+def whole_size(photo: Photo, patch: Size, long_side: int | None = None) -> Size:
+    """(height, width) in pixels at which a whole photo is looked at, nothing cut off.
+
+    long_side: pixels of the longer side, None for the photo's own. The aspect is kept and both
+    sides are rounded down to whole patches, of which there is at least one.
+    """
+    longest = max(photo.height, photo.width)
+    wanted = longest if long_side is None else whole_number(long_side)
+    if wanted is None or wanted < max(patch):
+        raise ModelError(
+            Sentence(
+                "long_side_number",
+                "The long side is a whole number of pixels, at least one patch ({patch}); "
+                "got {given}.",
+                patch=max(patch),
+                given=shown(long_side),
+            )
+        )
+    sides = (photo.height * wanted // longest, photo.width * wanted // longest)
+    height, width = (max(1, side // p) * p for side, p in zip(sides, patch, strict=True))
+    return height, width
+
+
+def at_size(vit: VisionModel, size: int | Size) -> VisionModel:
+    """``vit`` at another input size (height, width) in pixels, with its own way of cropping.
+
+    Positions are resampled from the grid that ``vit`` was loaded at, as timm does it. Raises
+    ModelError for a size that is no whole number of patches, and for models that take one size
+    only.
+    """
+    vit = vit.native or vit
+    wanted = pixel_size(size)
+    if wanted == vit.preprocessing.size:
+        return vit
+    patch = vit.adapter.patch
+    if wanted[0] % patch[0] or wanted[1] % patch[1]:
+        raise ModelError(
+            Sentence(
+                "size_patches",
+                "The size must be whole patches of {patch_height}×{patch_width} pixels; got "
+                "{height}×{width}.",
+                patch_height=patch[0],
+                patch_width=patch[1],
+                height=wanted[0],
+                width=wanted[1],
+            )
+        )
+    module = _resized(vit, wanted)
+    adapter = adapt(module, wanted)
+    rows, columns = wanted[0] // patch[0], wanted[1] // patch[1]
+    if adapter.grid(wanted) != (rows, columns):
+        raise _fixed(vit, f"its grid would be {adapter.grid(wanted)}")
+    return replace(
+        vit,
+        module=module,
+        adapter=adapter,
+        preprocessing=replace(vit.preprocessing, size=wanted),
+        native=vit,
+    )
+
+
+def whole(vit: VisionModel, photo: Photo, long_side: int | None = None) -> VisionModel:
+    """``vit`` as it looks at one photo as a whole; see `whole_size`.
+
+    The photo is resized to exactly the model's input. Raises ModelError as `at_size`.
+    """
+    vit = vit.native or vit
+    size = whole_size(photo, vit.adapter.patch, long_side)
+    return uncut(at_size(vit, size), size)
+
+
+def uncut(vit: VisionModel, size: Size | None = None) -> VisionModel:
+    """``vit`` taking all of what it is given: resized to its input, with no margin cut off."""
+    size = size or vit.preprocessing.size
+    preprocessing = replace(vit.preprocessing, size=size, crop_mode="squash", crop_pct=1.0)
+    return replace(vit, preprocessing=preprocessing, native=vit.native or vit)
+
+
+def _resized(vit: VisionModel, size: Size) -> nn.Module:
+    """The module at another size, sharing the original's weights."""
+    module: Any = vit.module
+    if isinstance(module, VisionTransformer):
+        new = size[0] // module.cell, size[1] // module.cell
+        own: Any = _sharing(module)
+        own.positions = module.positions.at_grid(module.grid_size, new)
+        own.image_size, own.grid_size = size, new
+        return own
+    if isinstance(module, ConciseVisionTransformer):
+        p = module.patch_size
+        old = module.image_size[0] // p, module.image_size[1] // p
+        own = _sharing(module)
+        table = resample_table(module.pos_embed.detach(), old, (size[0] // p, size[1] // p))
+        own.pos_embed = nn.Parameter(table, requires_grad=module.pos_embed.requires_grad)
+        own.image_size = size
+        return own
+    if any(hasattr(part, "shift_size") or hasattr(part, "partition_size") for part in _parts(vit)):
+        raise _fixed(vit, "its attention works in windows that fit its own size")
+    if not hasattr(module, "set_input_size"):
+        raise _fixed(vit, "nothing in it says how its positions are resampled")
+    own = _sharing(module)
+    try:
+        with torch.no_grad():
+            own.set_input_size(img_size=size)
+    except Exception as error:  # whatever a family's own code does with a size it cannot take
+        raise _fixed(vit, str(error).split("\n")[0] or type(error).__name__) from error
+    return own.train(module.training)
+
+
+def _parts(vit: VisionModel) -> list[nn.Module]:
+    return list(vit.module.modules())
+
+
+def _sharing(module: nn.Module) -> nn.Module:
+    """A copy of the module's structure whose parameters and buffers are the original tensors."""
+    tensors = [*module.parameters(), *module.buffers()]
+    return copy.deepcopy(module, {id(tensor): tensor for tensor in tensors})
+
+
+def _fixed(vit: VisionModel, reason: str) -> ModelError:
+    height, width = vit.preprocessing.size
+    return ModelError(
+        Sentence(
+            "size_fixed",
+            "{name} takes photos of {height}×{width} pixels only ({reason}); look at the photo "
+            "at the model's own size, or through windows of it.",
+            name=vit.name,
+            height=height,
+            width=width,
+            reason=reason,
+        )
+    )
