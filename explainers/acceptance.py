@@ -17,6 +17,8 @@ _TOLERANCE = {torch.float16: 2e-3, torch.bfloat16: 2e-2}  # relative; others 1e-
 def accept(model: VisionModel, capture: Capture, pixels: Tensor) -> Support:
     """Whether the calls seen are the model's blocks and explain what each block handed on."""
     adapter = model.adapter
+    if not (support := adapter.attention_support()):
+        return support
     if len(capture.calls) != adapter.calls:
         return Support(
             False,
@@ -30,15 +32,16 @@ def accept(model: VisionModel, capture: Capture, pixels: Tensor) -> Support:
         )
     rows, columns = adapter.grid(pixels.shape[-2:])
     expected = adapter.prefix + rows * columns
-    for call in capture.calls[: adapter.depth]:
-        if not call.q.shape[2] == call.k.shape[2] == expected:
+    for index, seen in enumerate(capture.calls[: adapter.depth]):
+        call = adapter.on_grid(index, seen, pixels.shape[-2:])
+        if not call.rows_count == call.columns_count == expected:
             return Support(
                 False,
                 Sentence(
                     "check_tokens",
                     "A block attends over {tokens} tokens where {prefix} prefix tokens and a "
                     "{rows}×{columns} grid make {expected}; attention is not shown.",
-                    tokens=call.q.shape[2],
+                    tokens=call.rows_count,
                     prefix=adapter.prefix,
                     rows=rows,
                     columns=columns,

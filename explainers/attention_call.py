@@ -26,6 +26,16 @@ class AttentionCall:
     v: Tensor | None = None
     output: Tensor | None = None
 
+    @property
+    def rows_count(self) -> int:
+        """How many tokens look."""
+        return self.q.shape[2]
+
+    @property
+    def columns_count(self) -> int:
+        """How many tokens are looked at."""
+        return self.k.shape[2]
+
     def item(self, index: int) -> AttentionCall:
         """The same call for one photo of the batch (views, no copies)."""
         one = slice(index, index + 1)

@@ -9,9 +9,8 @@ and changes nothing on the model, so people can trace one shared model at the sa
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,8 +20,9 @@ from torch.overrides import TorchFunctionMode
 
 from explainers.attention_call import AttentionCall, exact
 from explainers.models.adapters import Adapter
-from explainers.models.errors import ModelError
-from explainers.sentence import Sentence
+from explainers.multi_head import read_multi_head
+from explainers.written_attention import WrittenAttention
+from explainers.written_norm import NormReader
 
 
 class Capture(TorchFunctionMode):
@@ -31,7 +31,8 @@ class Capture(TorchFunctionMode):
     keep: names of other tensors to keep (see `Adapter.watch`). values: keep v and the
     output of each call, as the gradient pass needs them (its graph stays attached to the
     output). check: compare each block's attention, computed again, with what its output
-    projection received; the relative errors land in `deviations`.
+    projection received; the relative errors land in `deviations`. Where the adapter refuses
+    attention, no call is kept.
     """
 
     def __init__(
@@ -49,8 +50,12 @@ class Capture(TorchFunctionMode):
         self._watch = adapter.watch()
         self._keep = frozenset(keep)
         self._values, self._check = values, check
-        self._last_middle: Tensor | None = None
-        self._written: _WrittenOut | None = None
+        self._records = bool(adapter.attention_support())
+        self._end = (adapter.last_sum, adapter.depth - 1)
+        self._last: Tensor | None = None  # what the last block's last sum starts from
+        self._gate: Tensor | None = None  # what a gate of the attention was computed from
+        self._written = WrittenAttention()
+        self._norms = NormReader()
         self._unchecked: AttentionCall | None = None
 
     def __torch_function__(
@@ -68,20 +73,29 @@ class Capture(TorchFunctionMode):
 
     def _fused(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
         output = func(*args, **kwargs)
-        query, key, value, mask, _, is_causal, scale, *gqa = _bind(_SDPA, args, kwargs)
-        if any(gqa):
-            raise ModelError(
-                Sentence(
-                    "capture_grouped",
-                    "This model's heads share keys (grouped-query attention), which has no "
-                    "one-to-one map of heads; choose another model.",
-                )
-            )
+        if not self._records:
+            return output
+        query, key, value, mask, _, is_causal, scale, gqa = _bind(_SDPA, args, kwargs)
+        if gqa:  # heads that share keys: each still has a map of its own
+            groups = query.shape[-3] // key.shape[-3]
+            key, value = (t.repeat_interleave(groups, -3) for t in (key, value))
         if is_causal:
             size = query.shape[-2], key.shape[-2]
             mask = torch.ones(size, dtype=torch.bool, device=query.device).tril()
-        self._record(query, key, value, mask, scale or query.shape[-1] ** -0.5, output)
-        return output
+        scale = scale or query.shape[-1] ** -0.5
+        if query.dim() != 3:
+            self._record(query, key, value, mask, scale, output)
+            return output
+        # Photos and heads in one dimension, (B·H, N, D). What is handed on comes from the
+        # split output, so that a gradient reaches the latter.
+        query, key, value, split = (self._heads(t) for t in (query, key, value, output))
+        if mask is not None and mask.dim() == 3:
+            mask = self._heads(mask) if mask.shape[0] > 1 else mask[None]
+        self._record(query, key, value, mask, scale, split)
+        return split.flatten(0, 1)
+
+    def _heads(self, tensor: Tensor) -> Tensor:
+        return tensor.unflatten(0, (-1, self._adapter.heads))
 
     def _record(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, output: Tensor
@@ -95,73 +109,36 @@ class Capture(TorchFunctionMode):
 
     def _multi_head(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """`nn.MultiheadAttention` hides its call: answer it here through the same kernel."""
-        a = _MULTI_HEAD.bind(*args, **kwargs)
-        a.apply_defaults()
-        p = a.arguments
-        unusual = [
-            name
-            for name in ("bias_k", "bias_v", "static_k", "static_v", "key_padding_mask")
-            if p[name] is not None
-        ] + [name for name in ("add_zero_attn", "need_weights") if p[name]]
-        if p["query"].dim() != 3:
-            unusual.append("unbatched")
-        if unusual:
-            raise ModelError(
-                Sentence(
-                    "capture_multi_head",
-                    "This model calls nn.MultiheadAttention with {options}, which is not read "
-                    "here; call it with need_weights=False and without these options.",
-                    options=", ".join(unusual),
-                )
-            )
-        weights = (
-            (p["q_proj_weight"], p["k_proj_weight"], p["v_proj_weight"])
-            if p["use_separate_proj_weight"]
-            else p["in_proj_weight"].chunk(3)
-        )
-        biases = (None,) * 3 if p["in_proj_bias"] is None else p["in_proj_bias"].chunk(3)
-        heads = p["num_heads"]
-        q, k, v = (
-            F.linear(x, w, b).unflatten(-1, (heads, -1)).permute(1, 2, 0, 3)  # (B, H, N, D)
-            for x, w, b in zip((p["query"], p["key"], p["value"]), weights, biases, strict=True)
-        )
-        mask = p["attn_mask"]
-        if mask is not None and mask.dim() == 3:
-            mask = mask.unflatten(0, (-1, heads))
-        if mask is not None and mask.dtype == torch.bool:
-            mask = ~mask  # nn.MultiheadAttention marks what may *not* be seen
+        if not self._records:
+            return func(*args, **kwargs)
+        found = read_multi_head(args, kwargs)
+        q, k, v, mask = found.q, found.k, found.v, found.mask
         output = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         self._record(q, k, v, mask, q.shape[-1] ** -0.5, output)
         merged = output.permute(2, 0, 1, 3).flatten(2)  # (N, B, H·D)
-        return self._linear(F.linear, (merged, p["out_proj_weight"], p["out_proj_bias"]), {}), None
-
-    # -- attention written out: softmax(q kᵀ + mask) v ------------------------------------
+        return self._linear(F.linear, (merged, found.weight, found.bias), {}), None
 
     def _matmul(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
         output = func(*args, **kwargs)
-        left, right = args[0], args[1]
-        if left.dim() == 4 and right.dim() == 4:
-            written = self._written
-            if written and written.weights is not None and left.shape == written.weights.shape:
-                self._record(written.q, written.k, right, written.mask, 1.0, output)
-                self._written = None
-            else:
-                self._written = _WrittenOut(left, right.transpose(-2, -1), output)
+        if self._records and len(args) == 2:
+            done = self._written.product(args[0], args[1], output)
+            if done:
+                self._record(done.q, done.k, done.v, done.mask, done.scale, output)
         return output
 
     def _softmax(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
         output = func(*args, **kwargs)
-        if self._written and args[0] is self._written.scores:
-            self._written.weights = output
+        if args:
+            self._written.softmax(args[0], output)
         return output
 
     def _add(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
         output = func(*args, **kwargs)
-        if self._written and args[0] is self._written.scores:
-            self._written.mask, self._written.scores = args[1], output
-        if args[0] is self._last_middle:  # the last block's second residual sum
-            self._store("output", self._adapter.depth - 1, output)
-            self._last_middle = None
+        if len(args) == 2:
+            self._written.sum(args[0], args[1], output)
+            if self._last is not None and any(term is self._last for term in args):
+                self._store("output", self._adapter.depth - 1, output)
+                self._last = None
         return output
 
     # -- other tensors ---------------------------------------------------------------------
@@ -169,36 +146,65 @@ class Capture(TorchFunctionMode):
     def _norm(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
         output = func(*args, **kwargs)
         weight = kwargs.get("weight", args[2] if len(args) > 2 else None)
-        found = self._watch.get(id(weight))
-        if found:
-            (before, after), block = found
-            self._store(before, block, args[0])
-            self._store(after, block, output)
-            if before == "middle" and block == self._adapter.depth - 1:
-                self._last_middle = args[0]
+        self._normed(self._norms.source(args[0]), self._norms.weight(weight), output)
         return output
 
+    def _mul(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
+        output = func(*args, **kwargs)
+        if len(args) == 2 and isinstance(args[0], Tensor):
+            self._written.scaling(args[0], args[1], output)
+            found = self._norms.product(args[0], args[1], output)
+            if found:
+                self._normed(*found, output)
+        return output
+
+    def _cast(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
+        output = func(*args, **kwargs)
+        self._norms.cast(args[0], output, id(args[0]) in self._watch)
+        return output
+
+    def _normed(self, read: Tensor, weight: Any, output: Tensor) -> None:
+        """A norm has run, whichever function computed it."""
+        if id(weight) in self._watch:
+            self._see(weight, read, output)
+
     def _linear(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
-        found = self._watch.get(id(args[1]) if len(args) > 1 else 0)
-        if found:
-            (before, _), block = found
-            self._store(before, block, args[0])
-            if self._unchecked is not None:
-                self.deviations.append(self._deviation(block, args[0], self._unchecked))
-                self._unchecked = None
+        weight = kwargs.get("weight", args[1] if len(args) > 1 else None)
+        if id(weight) in self._watch:
+            self._see(weight, args[0])
         return func(*args, **kwargs)
+
+    def _see(self, weight: Tensor, read: Tensor, output: Tensor | None = None) -> None:
+        """A parameter that names a place was used: keep what it read and what came of it."""
+        before, after, block = self._watch[id(weight)]
+        for name in before:
+            if name == "heads":
+                read = self._adapter.merged(block, read)
+                if self._unchecked is not None:
+                    self.deviations.append(self._deviation(block, read, self._unchecked))
+                    self._unchecked = self._gate = None
+            elif name == "gate":
+                self._gate = read
+            self._store(name, block, read)
+            if (name, block) == self._end:
+                self._last = read
+        if output is not None:
+            for name in after:
+                self._store(name, block, output)
 
     def _store(self, name: str, block: int, tensor: Tensor) -> None:
         if name in self._keep:
-            self.tensors[name, block] = tensor if self._values else tensor.detach()
+            kept = tensor if self._values else self._adapter.as_tokens(tensor.detach())
+            self.tensors[name, block] = kept
 
     def _deviation(self, block: int, received: Tensor, call: AttentionCall) -> float:
         """Relative error of the merged A·v, computed again, against what the block used."""
+        received = received.detach()
         v = exact(call.v)  # type: ignore[arg-type]
-        rows = torch.arange(call.q.shape[2], device=v.device)
+        rows = torch.arange(call.rows_count, device=v.device)
         parts = [attention @ v for _, attention in call.chunks(rows)]
         merged = torch.cat(parts, 2).transpose(1, 2).flatten(2)  # (B, N, H·E)
-        merged = self._adapter.after_merge(block, merged.to(received.dtype))
+        merged = self._adapter.after_merge(block, merged.to(received.dtype), self._gate)
         if received.shape != merged.shape:  # nn.MultiheadAttention keeps the batch second
             received = received.transpose(0, 1)
         if received.shape != merged.shape:
@@ -207,34 +213,22 @@ class Capture(TorchFunctionMode):
         return float(error)
 
 
-@dataclass
-class _WrittenOut:
-    """An attention being computed step by step by the model itself (q is scaled already)."""
-
-    q: Tensor
-    k: Tensor
-    scores: Tensor
-    mask: Tensor | None = None
-    weights: Tensor | None = None
-
-
 _SDPA = (None, None, None, None, 0.0, False, None, False)
 _SDPA_NAMES = (
     "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa",
 )  # fmt: skip
-_MULTI_HEAD = inspect.signature(F.multi_head_attention_forward)
 
 _HANDLERS: dict[Any, Callable[[Capture, Callable[..., Any], Any, Any], Any]] = {
     F.scaled_dot_product_attention: Capture._fused,
     F.multi_head_attention_forward: Capture._multi_head,
     F.layer_norm: Capture._norm,
+    F.rms_norm: Capture._norm,
     F.linear: Capture._linear,
-    Tensor.matmul: Capture._matmul,
-    torch.matmul: Capture._matmul,
-    Tensor.softmax: Capture._softmax,
-    torch.softmax: Capture._softmax,
-    F.softmax: Capture._softmax,
-    Tensor.add: Capture._add,
+    **dict.fromkeys((Tensor.matmul, torch.matmul), Capture._matmul),
+    **dict.fromkeys((Tensor.softmax, torch.softmax, F.softmax), Capture._softmax),
+    **dict.fromkeys((Tensor.add, torch.add), Capture._add),
+    **dict.fromkeys((Tensor.mul, torch.mul), Capture._mul),
+    **dict.fromkeys((Tensor.float, Tensor.to, Tensor.type_as), Capture._cast),
 }
 
 

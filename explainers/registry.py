@@ -16,9 +16,12 @@ from explainers.sentence import Sentence
 Question = Literal["look", "counted", "without", "sees"]
 """Where did it look / what counted for this class / what happens without it / what does it see."""
 
-Need = Literal["attention", "decision", "class", "gradients", "readout", "features"]
-"""What a model must offer: attention rows, one decision row, class logits, gradients, a
-head that can be asked about any block's tokens, the features entering and leaving a block."""
+Need = Literal[
+    "attention", "decision", "chain", "merge", "class", "gradients", "readout", "features"
+]
+"""What a model must offer: attention rows, one decision row, blocks that all read the same
+tokens, heads merged by one linear layer, class logits, gradients, a head that can be asked
+about any block's tokens, the features entering and leaving a block."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,9 @@ class Support:
 
     def __bool__(self) -> bool:
         return self.ok
+
+
+YES = Support(True)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from threading import RLock
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from explainers.capture import Capture, stored_as
 from explainers.models.adapters import NAMES, Adapter
@@ -96,22 +95,13 @@ class _FinalNorm(Capture):
 
     def __init__(self, adapter: Adapter, keep: Collection[str]) -> None:
         super().__init__(adapter, keep)
-        self._end = ("output", adapter.depth - 1)
+        self._output = ("output", adapter.depth - 1)
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Collection[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        answer = super().__torch_function__(func, types, args, kwargs)
-        end = self.tensors.get(self._end)
-        if func is F.layer_norm and end is not None:
-            read = args[0]
-            if read.shape == end.shape and read.data_ptr() == end.data_ptr():
-                self.tensors[FINAL, self._end[1]] = answer.detach()
-        return answer
+    def _normed(self, read: Tensor, weight: Any, output: Tensor) -> None:
+        super()._normed(read, weight, output)
+        end = self.tensors.get(self._output)
+        if end is not None and read.numel() == end.numel() and read.data_ptr() == end.data_ptr():
+            self.tensors[FINAL, self._output[1]] = self._adapter.as_tokens(output.detach())
 
 
 def _no_final_norm() -> ModelError:

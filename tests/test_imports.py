@@ -18,9 +18,13 @@ LAYERS = (
     (
         *("sentence", "version", "starting", "scalars", "registry", "image"),
         *("photo_files", "photo_icons", "photo_kinds", "photo_orientation", "photo_pixels"),
+        "attention_call",
     ),
     ("models",),
-    ("attention_call", "capture", "acceptance", "gradients", "tensors", "trace", "tracing"),
+    (
+        *("multi_head", "written_attention", "written_norm", "capture", "acceptance"),
+        *("gradients", "block_gradients", "tensors", "trace", "tracing"),
+    ),
     ("heatmap",),
     ("methods", "views", "measures"),
     ("render",),

@@ -139,7 +139,7 @@ def test_a_wrong_scale_or_a_lost_call_is_caught() -> None:
     """The acceptance check refuses maps that do not explain what the block handed on."""
     vit = wrap_model(tiny_vit())
     real = vit.adapter.after_merge
-    vit.adapter.after_merge = lambda block, merged: real(block, merged) * 1.001  # type: ignore[method-assign]
+    vit.adapter.after_merge = lambda block, merged, gate: real(block, merged, gate) * 1.001  # type: ignore[method-assign]
     vit.trace(PHOTO)
     refused = vit.supports("rollout")
     assert not refused

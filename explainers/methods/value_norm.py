@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -12,6 +11,7 @@ from explainers.heatmap import Finding
 from explainers.methods.attention import over_patches
 from explainers.methods.rollout import one_down
 from explainers.methods.scoring import Progress
+from explainers.models.errors import ModelError
 from explainers.registry import Method, Parameter, register
 from explainers.trace import Trace
 
@@ -27,6 +27,8 @@ def value_norm(
     progress(0, 1)
     look = trace.decision_row()
     if over == "rollout":
+        if not (support := trace.model.adapter.chain_support()):
+            raise ModelError(support.reason)
         for layer in range(trace.depth - 1, -1, -1):
             look = one_down(look, norm_rows(trace, layer, head, look.nonzero().flatten()))
         return over_patches(trace, look)
@@ -45,13 +47,8 @@ def norm_rows(
     hand on by each head are needed: (N, H, H), never a vector for each pair of tokens.
     """
     values = trace.values(block).to(trace.decision_row().dtype)  # (H, N, D)
-    projection = trace.model.adapter.blocks[block].projection
-    weight = (
-        cast(Tensor, projection.weight)
-        .detach()
-        .to(values.dtype)
-        .unflatten(1, (values.shape[0], -1))
-    )  # (W, H, D)
+    weight = trace.model.adapter.output_weight(block).to(values.dtype)
+    weight = weight.unflatten(1, (values.shape[0], -1))  # (W, H, D)
     carried = torch.einsum("hnd,whd->nhw", values, weight)  # what each head hands on, (N, H, W)
     products = carried @ carried.mT  # (N, H, H)
     one = head if isinstance(head, int) else None
@@ -72,7 +69,7 @@ METHOD = register(
         question="look",
         class_specific=False,
         signed=False,
-        needs=("attention", "decision"),
+        needs=("attention", "decision", "merge"),
         cost=lambda parameters, patches: 1,
         paper="Kobayashi et al., Attention is Not Only a Weight, EMNLP 2020",
         bibtex="""@inproceedings{kobayashi2020attention,

@@ -5,58 +5,29 @@ Everything is read from the module's own attributes, never from a model's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from explainers.attention_call import AttentionCall
 from explainers.models import token_removal
+from explainers.models.embedding_views import EmbeddingViews
 from explainers.models.errors import ModelError
-from explainers.registry import Support
+from explainers.models.parts import NAMES, BlockParts, Pooling, Stages, Watched
+from explainers.registry import YES, Support
 from explainers.sentence import Sentence
 
-Pooling = Literal["token", "distilled", "avg", "all", "map", "other"]
-"""Which tokens feed the head: CLS; CLS and DIST; the mean of the patches, or of all tokens;
-an attention pool's latent; or something that has no single row."""
-
-NAMES = ("input", "norm1", "middle", "norm2", "heads", "output")
-"""Tensors a trace can keep for each block: the residual stream entering it, what attention
-reads, the stream between attention and MLP, what the MLP reads, the merged heads before
-their projection, and the stream leaving it."""
-
-YES = Support(True)
+__all__ = ["NAMES", "YES", "Adapter", "BlockParts", "Pooling", "Stages", "Watched"]
 
 
-@dataclass(frozen=True)
-class BlockParts:
-    """The parts of one block whose parameters name the tensors of a forward pass.
+class Adapter(EmbeddingViews):
+    """Reads one model. Subclasses fill in the family's own places.
 
-    The norms are None where they do not stand before attention and MLP (post-LN).
+    Each kind of thing that can be read has a `…_support`, so that a family without one of
+    them still has the others.
     """
-
-    norm1: nn.Module | None
-    norm2: nn.Module | None
-    projection: nn.Module
-    after_merge: nn.Module | None = None
-
-
-@dataclass(frozen=True)
-class Stages:
-    """A model cut into pieces that give, one after the other, its very answer.
-
-    embed: pixels (B, 3, h, w) → the stream (B, N, width); blocks: stream → stream; head: the
-    last block's stream → the answer (B, classes).
-    """
-
-    embed: Callable[[Tensor], Tensor]
-    blocks: tuple[Callable[[Tensor], Tensor], ...]
-    head: Callable[[Tensor], Tensor]
-
-
-class Adapter:
-    """Reads one model. Subclasses fill in the family's own places."""
 
     family: str = ""
     blocks: tuple[BlockParts, ...] = ()
@@ -87,24 +58,107 @@ class Adapter:
         """The module's answer to pixels (B, 3, h, w): one tensor (B, classes or features)."""
         return module(pixels)
 
-    def watch(self) -> dict[int, tuple[tuple[str, str], int]]:
-        """id of a parameter → ((name of that call's input, of its output), block)."""
-        places: dict[int, tuple[tuple[str, str], int]] = {}
+    # -- the tensors of a pass ---------------------------------------------------------------
+
+    def watch(self) -> dict[int, Watched]:
+        """id of a parameter → what the call that uses it reads and makes."""
+        places: dict[int, Watched] = {}
         for i, block in enumerate(self.blocks):
-            for module, names in (
-                (block.norm1, ("input", "norm1")),
-                (block.norm2, ("middle", "norm2")),
-                (block.projection, ("heads", "")),
+            for module, before, after in (
+                (block.norm1, "input", "norm1"),
+                (block.norm2, "middle", "norm2"),
+                (block.projection, "heads", ""),
+                (block.gate, "gate", ""),
             ):
                 weight = getattr(module, "weight", None)
-                if weight is not None:
-                    places[id(weight)] = names, i
+                if weight is None:
+                    continue
+                if isinstance(module, nn.Linear) and after:  # it reads the stream as it is
+                    places[id(weight)] = (before, after), (), i
+                else:
+                    places[id(weight)] = (before,), (after,), i
         return places
 
-    def after_merge(self, block: int, merged: Tensor) -> Tensor:
-        """What the block does to its merged heads before their projection."""
-        module = self.blocks[block].after_merge
-        return merged if module is None else module(merged)
+    @property
+    def last_sum(self) -> str:
+        """The tensor of the last block that its last residual sum starts from."""
+        return "input" if self.blocks and self.blocks[-1].norm2 is None else "middle"
+
+    def as_tokens(self, tensor: Tensor) -> Tensor:
+        """A tensor of the residual stream as (B, N, width), in reading order."""
+        return tensor
+
+    def features_support(self) -> Support:
+        """Whether the stream and what attention reads of it are seen: by the norms' weights."""
+        named = [getattr(block.norm1, "weight", None) is not None for block in self.blocks]
+        if named and all(named) and self.batch_first:
+            return YES
+        return Support(
+            False,
+            Sentence(
+                "no_features",
+                "This model has no norm with weights before the attention of each block (or "
+                "puts tokens before photos), so the features between its blocks are not read.",
+            ),
+        )
+
+    # -- attention -----------------------------------------------------------------------------
+
+    def attention_support(self) -> Support:
+        """Whether each block makes one attention call whose rows are distributions."""
+        return YES
+
+    def chain_support(self) -> Support:
+        """Whether every block reads the same tokens, so that attention can be followed through."""
+        return YES
+
+    def merge_support(self) -> Support:
+        """Whether the heads' outputs go through one linear layer and nothing else."""
+        plain = all(
+            isinstance(block.after_merge, (nn.Identity, type(None))) and block.gate is None
+            for block in self.blocks
+        )
+        if plain:
+            return YES
+        return Support(
+            False,
+            Sentence(
+                "no_linear_merge",
+                "This model puts a norm or a gate between its heads and their projection, so "
+                "what one head hands on of one patch cannot be told apart.",
+            ),
+        )
+
+    def on_grid(self, index: int, call: AttentionCall, size: Sequence[int]) -> AttentionCall:
+        """The index-th call of a pass over (height, width) pixels, its tokens in reading order.
+
+        Families whose calls are about windows, or hold photos and windows in one dimension,
+        say here where the tokens are.
+        """
+        return call
+
+    def merged(self, block: int, received: Tensor) -> Tensor:
+        """The merged heads (B, N, H·E) in what the block's projection was given."""
+        return received
+
+    def after_merge(self, block: int, merged: Tensor, gate: Tensor | None = None) -> Tensor:
+        """What the block does to its merged heads before their projection.
+
+        gate: what the block's gate was computed from, where it has one.
+        """
+        parts = self.blocks[block]
+        if parts.after_merge is not None:
+            merged = parts.after_merge(merged)
+        if parts.gate is not None and gate is not None:
+            merged = merged * parts.gate(gate).sigmoid()
+        return merged
+
+    def output_weight(self, block: int) -> Tensor:
+        """The weight (width, H·E) of the linear layer that reads the merged heads."""
+        weight: Tensor = self.blocks[block].projection.weight  # type: ignore[assignment]
+        return weight.detach()
+
+    # -- the decision --------------------------------------------------------------------------
 
     def decision_support(self) -> Support:
         """Whether one row of attention is the model's look."""
@@ -134,20 +188,9 @@ class Adapter:
         """The model cut into pieces, where its pieces are known to be all of it."""
         return None
 
-    def features_support(self) -> Support:
-        """Whether the tensors of `NAMES` can be kept: they are seen where LayerNorms are called."""
-        norms = [norm for block in self.blocks for norm in (block.norm1, block.norm2)]
-        named = all(isinstance(n, nn.LayerNorm) and n.weight is not None for n in norms)
-        if norms and named and self.batch_first:
-            return YES
-        return Support(
-            False,
-            Sentence(
-                "no_features",
-                "This model has no LayerNorm before the attention and the MLP of each block (or "
-                "puts tokens before photos), so the features between its blocks are not read.",
-            ),
-        )
+    def gradients_support(self) -> Support:
+        """Whether gradients flow through the model."""
+        return YES
 
     def readout_support(self) -> Support:
         """Whether the head can be asked about a vector that the model did not pool itself."""
@@ -178,59 +221,3 @@ class Adapter:
         pixels: (B or 1, 3, h, w); keep: (B, n), the patches kept, in reading order.
         """
         raise ModelError(self.removal_support().reason)
-
-    # -- what the views of figure 7 are drawn from -------------------------------------------
-
-    def _filters(self) -> Tensor | None:
-        return None
-
-    def _positions(self) -> Tensor | None:
-        return None
-
-    def _positions_grid(self) -> tuple[int, int]:
-        raise NotImplementedError
-
-    def filters_support(self) -> Support:
-        if self._filters() is not None:
-            return YES
-        return Support(
-            False,
-            Sentence(
-                "no_filters",
-                "This model's patch embedding does not read RGB patches with one linear "
-                "projection, so it has no filters to show.",
-            ),
-        )
-
-    def patch_filters(self) -> Tensor:
-        """The patch embedding's filters (D, 3, height, width)."""
-        return _demand(self._filters(), self.filters_support())
-
-    def positions_support(self) -> Support:
-        if self._positions() is not None:
-            return YES
-        return Support(
-            False,
-            Sentence(
-                "no_positions",
-                "This model learns no position embedding for its patches (it has none, or "
-                "positions enter inside attention), so there is no similarity to show.",
-            ),
-        )
-
-    def position_grid(self) -> tuple[int, int]:
-        """Rows and columns of the stored position embeddings."""
-        _demand(self._positions(), self.positions_support())
-        return self._positions_grid()
-
-    def patch_positions(self) -> Tensor:
-        """The learned positions of the patches (rows · columns, D), prefix rows excluded."""
-        table = _demand(self._positions(), self.positions_support())
-        rows, columns = self._positions_grid()
-        return table.detach().reshape(-1, table.shape[-1])[-rows * columns :]
-
-
-def _demand(tensor: Tensor | None, support: Support) -> Tensor:
-    if tensor is None:
-        raise ModelError(support.reason)
-    return tensor

@@ -152,7 +152,13 @@ class VisionModel:
         if need == "class":
             return YES if self.classes else _NO_CLASSES
         if need == "gradients":
-            return YES if self.dtype.is_floating_point else _NO_GRADIENTS
+            return (
+                self.adapter.gradients_support() if self.dtype.is_floating_point else _NO_GRADIENTS
+            )
+        if need == "chain":
+            return self.adapter.chain_support()
+        if need == "merge":
+            return self.adapter.merge_support()
         if self.attention_check is None:
             self.trace(_noise(self.preprocessing.size))
         return YES if self.attention_check is None else self.attention_check

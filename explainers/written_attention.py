@@ -1,0 +1,81 @@
+"""Attention that a model writes out itself, softmax(q kᵀ + mask) v, followed step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+
+@dataclass
+class _Steps:
+    """How far one attention has come: weights is None until its softmax has run."""
+
+    q: Tensor
+    k: Tensor
+    scores: Tensor
+    scale: float = 1.0
+    mask: Tensor | None = None
+    weights: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """An attention whose last step has run: output = softmax(scale · q kᵀ + mask) v."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    mask: Tensor | None
+    scale: float
+
+
+class WrittenAttention:
+    """Told of the products, sums and softmaxes of a pass, it says when they were attention.
+
+    The steps belong together because each one's result is the very tensor that the next one
+    is given. q may be scaled before its product, or the product afterwards, by a number.
+    """
+
+    def __init__(self) -> None:
+        self._steps: _Steps | None = None
+
+    def product(self, left: Any, right: Any, output: Tensor) -> Written | None:
+        """A matrix product has run; the attention it completes, if it does."""
+        if not (_is_four(left) and _is_four(right)):
+            return None
+        steps = self._steps
+        if steps and steps.weights is not None and left.shape == steps.weights.shape:
+            self._steps = None
+            return Written(steps.q, steps.k, right, steps.mask, steps.scale)
+        self._steps = _Steps(left, right.transpose(-2, -1), output)
+        return None
+
+    def softmax(self, scores: Any, output: Tensor) -> None:
+        """A softmax has run."""
+        if self._steps and scores is self._steps.scores:
+            self._steps.weights = output
+
+    def sum(self, left: Any, right: Any, output: Tensor) -> None:
+        """A sum has run: of the scores and one more mask, where one of its terms is theirs."""
+        steps = self._steps
+        if not steps:
+            return
+        if right is steps.scores:
+            left, right = right, left
+        if left is steps.scores and isinstance(right, Tensor):
+            steps.mask = right if steps.mask is None else steps.mask + right
+            steps.scores = output
+
+    def scaling(self, left: Any, right: Any, output: Tensor) -> None:
+        """A product with a number has run: a scale, where it was of bare scores."""
+        steps = self._steps
+        if steps and left is steps.scores and isinstance(right, (int, float)):
+            steps.scale *= right
+            steps.mask = None if steps.mask is None else steps.mask * right
+            steps.scores = output
+
+
+def _is_four(tensor: Any) -> bool:
+    return isinstance(tensor, Tensor) and tensor.dim() == 4
