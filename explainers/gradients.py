@@ -82,16 +82,18 @@ def forward_with_graph(
     pixels: Tensor,
     keep: Collection[str] = SHARED,
     block: int = -1,
+    also: Collection[str] = (),
     check: bool = False,
 ) -> Graph:
     """One forward pass over one photo's input (1, 3, h, w) that keeps its graph.
 
-    keep: the tensors of one block whose gradients are wanted too. check: see `Capture`. Works
-    for frozen models and in any mode; the model's flags stay as they are.
+    keep: the tensors of one block whose gradients are wanted too. also: tensors of all blocks
+    to keep for themselves. check: see `Capture`. Works for frozen models and in any mode; the
+    model's flags stay as they are.
     """
     depth = model.adapter.depth
     block %= max(depth, 1)
-    capture = Capture(model.adapter, keep=(*keep, "input"), values=True, check=check)
+    capture = Capture(model.adapter, keep=(*keep, *also, "input"), values=True, check=check)
     with torch.inference_mode(False), torch.enable_grad():
         leaf = pixels.detach().clone().requires_grad_()
         with capture:

@@ -146,8 +146,12 @@ class Trace:
         """The same where nobody asked to keep it: one more run of the model, then kept.
 
         name may also be `tensors.FINAL`. ModelError where the model's features are not read.
+        Not run again where a gradient pass has kept them.
         """
-        return self._one()._tensors.features(name, block)[0]
+        shared = self._one()._gradients
+        if shared is not None and block == self.depth - 1 and name in shared[1].tensors:
+            return shared[1].tensors[name][0]
+        return self._tensors.features(name, block)[0]
 
     def values(self, block: int) -> Tensor:
         """v of a block (H, N, D); a trace keeps only q and k, so this runs the model once more.

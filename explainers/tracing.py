@@ -9,7 +9,7 @@ import torch
 
 from explainers.acceptance import accept
 from explainers.capture import Capture
-from explainers.gradients import SHARED, Graph, forward_with_graph
+from explainers.gradients import Graph, forward_with_graph
 from explainers.image import Photo
 from explainers.models.vision_model import VisionModel
 from explainers.sentence import Sentence
@@ -36,7 +36,7 @@ def trace(
     with torch.inference_mode(False), torch.no_grad():
         pixels, geometries = model.prepare(photos)
         if gradients and len(photos) == 1:
-            graph = forward_with_graph(model, pixels, {*SHARED, *to_keep(keep)}, check=check)
+            graph = forward_with_graph(model, pixels, also=to_keep(keep), check=check)
             capture, logits = graph.capture, graph.answer.detach()
         else:
             capture = Capture(model.adapter, keep=to_keep(keep), check=check)

@@ -59,7 +59,7 @@ def features(trace: Trace, block: int, at: str, counting: bool = False) -> Tenso
     place = latest(trace, block) if at == "auto" else at
     if counting and place == "output" and latest(trace, block) != "output":
         raise _cut_off(block)
-    return exact(_tokens(trace, place, block)[trace.prefix :])
+    return exact(trace.features(place, block)[trace.prefix :])
 
 
 def latest(trace: Trace, block: int) -> str:
@@ -69,14 +69,6 @@ def latest(trace: Trace, block: int) -> str:
     """
     last = block == trace.depth - 1
     return "norm1" if last and trace.model.adapter.pooling in ("token", "distilled") else "output"
-
-
-def _tokens(trace: Trace, name: str, block: int) -> Tensor:
-    """One kind of features of all tokens (N, width), from the gradient pass where it has run."""
-    passed = trace._gradients
-    if passed is not None and block == trace.depth - 1:
-        return passed[1].tensors[name][0]
-    return trace.features(name, block)
 
 
 def clipped(trace: Trace, values: Tensor, *notes: Sentence) -> Finding:
