@@ -1,7 +1,7 @@
 """How other libraries write down a model's preprocessing, read into ours.
 
-The settings are the same; the arithmetic of resizing is Pillow's, which a library that resizes
-tensors differs from by a level or two of 255.
+The settings are the same; the arithmetic is ours: Pillow resizes, which a library that resizes
+tensors differs from by a level or two of 255, and an odd cut is rounded as torchvision does it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def from_processor(config: Mapping[str, Any], size: Size | None) -> Preprocessin
     sides = (short, short) if short else (resize.get("height", 224), resize.get("width", 224))
     seen = sides
     if config.get("do_center_crop"):
-        crop = config.get("crop_size") or sides
+        crop: Any = config.get("crop_size") or sides[0]
         seen = (crop, crop) if isinstance(crop, int) else (crop["height"], crop["width"])
     number = config.get("resample", 2)
     return Preprocessing(
