@@ -14,6 +14,7 @@ import torch
 from explainers.models import checkpoint, hub
 from explainers.models.build import build, skeleton
 from explainers.models.catalogue import EMBEDDED, PREFERRED
+from explainers.models.devices import find_device, find_precision
 from explainers.models.download import Progress
 from explainers.models.errors import ModelError
 from explainers.models.head_labels import head_labels
@@ -23,7 +24,6 @@ from explainers.models.preprocessing import pixel_size
 from explainers.models.recipe import Recipe, read_recipe
 from explainers.models.reference_file import REFERENCES, build_reference
 from explainers.models.vision_model import VisionModel, wrap_model
-from explainers.scalars import shown
 from explainers.sentence import Sentence
 
 AUTO = "auto"
@@ -43,6 +43,7 @@ def load_model(
     download: bool = True,
     cache_dir: str | Path | None = None,
     device: str = "auto",
+    dtype: str | torch.dtype = "float32",
     allow_pickle: bool = False,
 ) -> VisionModel:
     """Load a model by name, in evaluation mode and with its weights frozen.
@@ -54,11 +55,13 @@ def load_model(
     labels: names, or a .txt or .json file of them. size: another model input (height, width)
     in pixels, for which the positions are resampled. progress(done, total): bytes of a
     download; cancels by raising. ``download`` False: only what is on this machine.
-    device: "auto", or torch's name of one.
+    device: "auto" (CUDA, else MPS, else the CPU), or torch's name of one. dtype: "float32",
+    "bfloat16" or "float16", the precision the model computes in; weights are read as float32.
     Raises ModelError, with one plain sentence, for everything that can go wrong.
     """
     pixels = None if size is None else pixel_size(size)
-    target = _device(device)
+    target = find_device(device)
+    precision = find_precision(dtype, target)
     text = str(name)
     if text == AUTO:
         text = auto_name(cache_dir)
@@ -69,7 +72,7 @@ def load_model(
     else:
         vit = _from_hub(text, labels, pixels, progress, download, cache_dir)
     vit.module.requires_grad_(False)
-    vit.module.to(target)
+    vit.module.to(target, precision)
     return vit
 
 
@@ -206,24 +209,3 @@ def _wrap(module: Any, name: str, recipe: Recipe, given: tuple[str, ...] | None)
 
 def _names(labels: Labels | None) -> tuple[str, ...] | None:
     return None if labels is None else given_labels(labels)
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        device = torch.empty(0, device=name).device
-        if device.type != "meta":  # it holds shapes and no numbers
-            return device
-        cause: Exception | None = None
-    except (RuntimeError, AssertionError, TypeError) as error:
-        cause = error
-    raise ModelError(
-        Sentence(
-            "device_unknown",
-            "There is no device {name!r} here; try 'auto' or 'cpu'.",
-            name=shown(name),
-        )
-    ) from cause
