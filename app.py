@@ -16,7 +16,7 @@ from app.options import address_problem, parse
 from app.page import Page
 
 options = parse(None if __name__ == "__main__" else [])
-given = resolve(options.model, options.arch, options.labels)
+given = resolve(options.model, options.arch, options.labels, options.device, options.dtype)
 if problem := given.problem():
     sys.exit(problem)
 page = Page(given, options.lang)

@@ -9,6 +9,7 @@ from pathlib import Path
 from app.work import Report
 from explainers import ModelError, VisionModel, load_model
 from explainers.models.catalogue import CATALOGUE, EMBEDDED, PREFERRED
+from explainers.models.devices import find_device, find_precision
 from explainers.sentence import Sentence
 
 
@@ -20,22 +21,34 @@ class Given:
     source: str
     arch: str | None = None
     labels: str | None = None
+    device: str = "auto"
+    dtype: str = "float32"
 
     def problem(self) -> str | None:
-        """Why this cannot be loaded, where that is plain at once: a file that is not there."""
+        """Why this cannot be loaded, where that is plain at once: no such file, or no device."""
         for path in (self.source if is_path(self.source) else None, self.labels):
             if path is not None and not Path(path).is_file():
                 return f"There is no file {path}; check --model and --labels."
+        try:
+            find_precision(self.dtype, find_device(self.device))
+        except ModelError as error:
+            return str(error)
         return None
 
 
-def resolve(model: str, arch: str | None = None, labels: str | None = None) -> Given:
+def resolve(
+    model: str,
+    arch: str | None = None,
+    labels: str | None = None,
+    device: str = "auto",
+    dtype: str = "float32",
+) -> Given:
     """What ``--model`` asks for; "auto" is the preferred model where it is here already."""
     if model == "auto":
         preferred = next(entry for entry in CATALOGUE if entry.name == PREFERRED)
         model = PREFERRED if preferred.state() == "cached" else EMBEDDED
     name = Path(model).name if is_path(model) else model
-    return Given(name, model, arch, labels)
+    return Given(name, model, arch, labels, device, dtype)
 
 
 class Loader:
@@ -43,11 +56,14 @@ class Loader:
 
     def __init__(self, given: Given) -> None:
         self._given: Mapping[str, Given] = {given.name: given}
+        self._place = {"device": given.device, "dtype": given.dtype}
 
     def __call__(self, name: str, report: Report, download: bool) -> VisionModel:
         given = self._given.get(name)
         if given is not None:
-            return load_model(given.source, arch=given.arch, labels=given.labels, progress=report)
+            return load_model(
+                given.source, arch=given.arch, labels=given.labels, progress=report, **self._place
+            )
         if is_path(name):
             raise ModelError(
                 Sentence(
@@ -56,7 +72,7 @@ class Loader:
                     "--model FILE to use a file of your own.",
                 )
             )
-        return load_model(name, progress=report, download=download)
+        return load_model(name, progress=report, download=download, **self._place)
 
 
 def is_path(name: str) -> bool:

@@ -26,6 +26,14 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--arch", help="the file's timm architecture, where it does not name one")
     parser.add_argument("--labels", help="names of the classes: .txt (a line each) or .json")
+    parser.add_argument(
+        "--device", default="auto", help="auto (default: CUDA, else MPS, else the CPU), cpu, …"
+    )
+    parser.add_argument(
+        "--dtype",
+        default="float32",
+        help="float32 (default), bfloat16 or float16: how models compute",
+    )
     parser.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=_port, help="port (default: the first free one from 7860)")
     parser.add_argument(

@@ -10,12 +10,14 @@ from typing import Any
 
 from explainers.command.terminal import EXIT_CODES
 from explainers.methods.parameters import check_parameters
+from explainers.models.devices import DEVICES, PRECISIONS
 from explainers.models.loading import AUTO
 from explainers.registry import DEFAULT_METHODS, Parameter, find_method, methods
 from explainers.version import __version__
 
 PREDICTED, TRUE = "predicted", "true"
 FORMATS = {"png": (".png",), "npz": (".npz",), "both": (".png", ".npz")}
+RECIPE = ".json"
 LARGE = 10**6  # of blocks, heads, tokens: more than any model has
 NOTHING = ("", "none")  # how a setting that may be empty is written
 
@@ -25,6 +27,10 @@ with a row a photo; and contact_sheet.png, photos and maps together. Where a fol
 is named after a class (label, WordNet id or index), it is the true class of the
 photos in it, and accuracy and the most confused classes are printed. Run again,
 photos finished with the same model, methods and settings are skipped."""
+
+REPLAY = """Make the maps of a recipe again: on the machine that made them, and with the same
+versions, the same file byte for byte. Every file of maps carries its recipe, so it can be given
+in its place. Another photo, other weights or other labels are refused."""
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -38,6 +44,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         dest="command", required=True, metavar="COMMAND", parser_class=_Parser
     )
     _add_explain(commands.add_parser("explain", help="explain photos", description=EXPLAIN))
+    _add_replay(
+        commands.add_parser("replay", help="make the maps of a recipe again", description=REPLAY)
+    )
     listing = commands.add_parser("models", help="list models and where their weights are")
     listing.add_argument("--search", metavar="TEXT", default="", help="only those with TEXT in it")
     cards = commands.add_parser("methods", help="list the methods, or show the card of one")
@@ -79,6 +88,18 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
         metavar="PIXELS|HxW",
         help="another model input (height x width); positions are resampled",
     )
+    add(
+        "--device",
+        default=DEVICES[0],
+        metavar="NAME",
+        help="auto (default: CUDA, else MPS, else the CPU), cpu, cuda or mps",
+    )
+    add(
+        "--dtype",
+        choices=PRECISIONS,
+        default="float32",
+        help="the precision the model computes in; maps are float32 always",
+    )
     maps = parser.add_argument_group("maps")
     add = maps.add_argument
     add(
@@ -116,6 +137,11 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
         "npz: the numbers and how they were made; or both",
     )
     add(
+        "--recipe",
+        action="store_true",
+        help="beside each map also its recipe (.json), for `replay`",
+    )
+    add(
         "--columns",
         type=_count,
         metavar="N",
@@ -130,6 +156,17 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     )
     add("--force", action="store_true", help="explain finished photos again")
     add("--quiet", action="store_true", help="no progress bar and no remarks; results and errors")
+
+
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("recipe", type=Path, metavar="RECIPE", help=".json, or a file of maps")
+    add("--photo", nargs="+", required=True, metavar="FILE", help="what the maps are of")
+    add("--out", type=Path, default=Path("replay.npz"), metavar="FILE", help="default: replay.npz")
+    add("--model", metavar="NAME|FILE", help="where the recipe's model is, if it was a file")
+    add("--arch", metavar="NAME", help="the architecture of a weights file that does not name it")
+    add("--labels", metavar="FILE", help="names of the classes: .txt, a line each, or .json")
+    add("--quiet", action="store_true", help="no progress bar")
 
 
 def _method(text: str) -> str:

@@ -85,6 +85,8 @@ def _load(options: argparse.Namespace) -> VisionModel:
         labels=options.labels,
         size=options.size,
         progress=download_bar(options.quiet),
+        device=options.device,
+        dtype=options.dtype,
         allow_pickle=True,
     )
     if not options.quiet:
