@@ -107,7 +107,7 @@ def test_encoders_with_their_norms_first_are_read_and_others_refused() -> None:
         with pytest.raises(ModelError) as caught:
             run(name, post.trace(PHOTO))
         assert str(caught.value) == support.reason
-    with pytest.raises(ModelError, match="no LayerNorm"):
+    with pytest.raises(ModelError, match="no norm with weights"):
         post.trace(PHOTO).features("output", 0)
 
 

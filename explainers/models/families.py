@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import nn
 
 from explainers.models.adapters import Adapter
@@ -11,7 +9,8 @@ from explainers.models.encoder_adapter import EncoderAdapter, find_encoder
 from explainers.models.errors import ModelError
 from explainers.models.libraries import library_adapter
 from explainers.models.reference_adapter import ReferenceAdapter
-from explainers.models.timm_adapter import TimmAdapter
+from explainers.models.timm_adapter import TimmAdapter, is_token_model
+from explainers.models.timm_blocks import read_blocks
 from explainers.models.vit import VisionTransformer as ReferenceViT
 from explainers.sentence import Sentence
 
@@ -21,19 +20,11 @@ def adapt(module: nn.Module, size: tuple[int, int] | None) -> Adapter:
     brought = library_adapter(module)
     if brought is not None:
         return brought
-    # timm takes two seconds to import: only when a model is at hand.
-    from timm.layers import Attention, PatchEmbed
-    from timm.models.vision_transformer import Block, VisionTransformer
-
-    if isinstance(module, VisionTransformer):
-        blocks: list[Any] = list(module.blocks)
-        standard = all(type(b) is Block and type(b.attn) is Attention for b in blocks)
-        if standard and all(getattr(b.attn, "gate", None) is None for b in blocks):
-            if isinstance(module.patch_embed, PatchEmbed):
-                return TimmAdapter(module)
-            raise _refusal(module, type(module.patch_embed).__name__)
-        attention = getattr(blocks[0], "attn", None)
-        raise _refusal(module, f"{type(blocks[0]).__name__}/{type(attention).__name__}")
+    if is_token_model(module):
+        blocks: list[nn.Module] = list(module.blocks)  # type: ignore[arg-type]
+        parts = read_blocks(blocks)
+        if parts is not None:
+            return TimmAdapter(module, parts)
     if isinstance(module, ReferenceViT):
         return ReferenceAdapter(module)
     encoder = find_encoder(module)

@@ -1,59 +1,94 @@
-"""timm's `VisionTransformer`: ViT, DeiT (also distilled), AugReg, DINOv2, registers, …"""
+"""timm's models of one grid of tokens: ViT, DeiT, CLIP, SigLIP, DINO, EVA, BEiT, NaFlexViT, …"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from explainers.models import token_removal
+from explainers.models import timm_blocks, token_removal
 from explainers.models.adapters import YES, Adapter, BlockParts, Pooling, Stages
 from explainers.models.errors import ModelError
 from explainers.registry import Support
 
+_KINDS = {"VisionTransformer", "Eva", "Beit", "VisionTransformerRelPos", "NaFlexVit"}
+
+
+def is_token_model(module: nn.Module) -> bool:
+    """Whether a module is one of timm's that hold one grid of tokens from block to block."""
+    kinds = type(module).__mro__
+    return any(k.__name__ in _KINDS and k.__module__.startswith("timm.") for k in kinds)
+
 
 class TimmAdapter(Adapter):
-    """Reads the attributes that timm's models carry."""
+    """Reads the attributes that timm's models of one grid of tokens have in common."""
 
     family = "timm ViT"
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, blocks: tuple[BlockParts, ...]) -> None:
         self._module = module
-        self.blocks = tuple(
-            BlockParts(block.norm1, block.norm2, block.attn.proj, getattr(block.attn, "norm", None))
-            for block in module.blocks
-        )
-        self.heads = module.blocks[0].attn.num_heads
-        self.classes = module.num_classes
+        self._embed = getattr(module, "patch_embed", None) or module.embeds
+        self.blocks = blocks
+        self.heads = timm_blocks.heads_of(module.blocks[0])
         self.prefix = module.num_prefix_tokens
-        registers = getattr(module, "num_reg_tokens", 0)
-        named = ["CLS"] if module.has_class_token else []
-        if hasattr(module, "head_dist"):
-            named.append("DIST")
-        self.prefix_names = (*named, *(f"register {i + 1}" for i in range(registers)))
-        self.patch = tuple(module.patch_embed.patch_size)
+        self.prefix_names = self._names()
+        self.patch = tuple(self._embed.feat_ratio(as_scalar=False))
         self.pooling_name = module.global_pool
         self.pooling = self._pooling()
+        # Without pooling the answer is one of every token, which is no class's.
+        self.classes = module.num_classes if module.global_pool else 0
+
+    def _names(self) -> tuple[str, ...]:
+        owner = self._module if hasattr(self._module, "cls_token") else self._embed
+        named = [] if getattr(owner, "cls_token", None) is None else ["CLS"]
+        if hasattr(self._module, "head_dist"):
+            named.append("DIST")
+        registers = self.prefix - len(named)
+        return (*named, *(f"register {i + 1}" for i in range(registers)))
 
     def _pooling(self) -> Pooling:
-        if hasattr(self._module, "head_dist"):
+        module = self._module
+        if hasattr(module, "head_dist"):
             return "distilled"
         if self.pooling_name == "avg":
-            return "all" if self._module.pool_include_prefix else "avg"
-        if self.pooling_name == "map" and self._module.attn_pool.latent_len == 1:
+            return "all" if getattr(module, "pool_include_prefix", False) else "avg"
+        if self.pooling_name == "map" and module.attn_pool.latent_len == 1:
             return "map"
         return "token" if self.pooling_name == "token" else "other"
 
+    @property
+    def calls(self) -> int:
+        pools = getattr(self._module, "attn_pool", None) is not None
+        return self.depth + pools
+
+    def attention_support(self) -> Support:
+        return timm_blocks.attention_support(self._module.blocks)
+
+    def merged(self, block: int, received: Tensor) -> Tensor:
+        return received[..., : self._merged_width(block)]
+
+    def output_weight(self, block: int) -> Tensor:
+        return Adapter.output_weight(self, block)[:, : self._merged_width(block)]
+
+    def _merged_width(self, block: int) -> int:
+        """How much of the projection's input the heads fill; the rest is the MLP's."""
+        parts, owner = self.blocks[block], self._module.blocks[block]
+        width = int(parts.projection.in_features)  # type: ignore[arg-type]
+        fused = getattr(owner, "out_proj", None) is parts.projection
+        return int(owner.num_heads * owner.head_dim) if fused else width
+
     def grid(self, size: Sequence[int]) -> tuple[int, int]:
-        rows, columns = self._module.patch_embed.dynamic_feat_size(tuple(size))
+        rows, columns = self._embed.dynamic_feat_size(tuple(size))
         return int(rows), int(columns)
 
     def stages(self) -> Stages | None:
         from timm.models.vision_transformer import VisionTransformer
 
         module = self._module
-        if type(module).forward_features is not VisionTransformer.forward_features:
+        own = type(module).forward_features is VisionTransformer.forward_features
+        if not own or not self.attention_support():
             return None
 
         def embed(pixels: Tensor) -> Tensor:
@@ -66,7 +101,8 @@ class TimmAdapter(Adapter):
         return Stages(embed, tuple(module.blocks), head)
 
     def readout_support(self) -> Support:
-        return YES if self.classes else Adapter.readout_support(self)
+        refined = self.pooling == "other" and self.calls > self.depth
+        return YES if self.classes and not refined else Adapter.readout_support(self)
 
     def read_out(self, stream: Tensor) -> Tensor:
         module = self._module
@@ -87,12 +123,36 @@ class TimmAdapter(Adapter):
         return token_removal.forward_tokens(self._module, pixels, keep)
 
     def _filters(self) -> Tensor | None:
-        weight = getattr(getattr(self._module.patch_embed, "proj", None), "weight", None)
-        return weight.detach() if weight is not None and weight.shape[1:2] == (3,) else None
+        weight = _first_weight(self._embed)
+        if weight is None:
+            return None
+        if weight.dim() == 4:
+            return weight.detach() if weight.shape[1] == 3 else None
+        shape = (*self.patch, 3) if self._embed.channels_last else (3, *self.patch)
+        if weight.shape[1] != math.prod(shape):
+            return None
+        cut = weight.detach().unflatten(1, shape)
+        return cut.permute(0, 3, 1, 2) if self._embed.channels_last else cut
 
     def _positions(self) -> Tensor | None:
-        return getattr(self._module, "pos_embed", None)
+        owner = self._owner_of_positions()
+        if getattr(owner, "pos_embed_y", None) is not None:  # one table a side, added up
+            table: Tensor = owner.pos_embed_y[:, :, None] + owner.pos_embed_x[:, None]
+            return table
+        return getattr(owner, "pos_embed", None)
+
+    def _owner_of_positions(self) -> Any:
+        return self._module if hasattr(self._module, "patch_embed") else self._embed
 
     def _positions_grid(self) -> tuple[int, int]:
-        rows, columns = self._module.patch_embed.grid_size
+        stored = self._positions()
+        if stored is None:
+            return self._embed.grid_size
+        rows, columns = stored.shape[1:3] if stored.dim() == 4 else self._embed.grid_size
         return int(rows), int(columns)
+
+
+def _first_weight(embedding: nn.Module) -> Tensor | None:
+    """The weight of the layer that reads the photo: a hybrid's is its stem's convolution."""
+    layers = (m for m in embedding.modules() if isinstance(m, (nn.Conv2d, nn.Linear)))
+    return getattr(next(layers, None), "weight", None)
