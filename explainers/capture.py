@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from explainers.attention_call import AttentionCall, exact
 from explainers.models.adapters import Adapter
+from explainers.models.feature_map import last_map
 from explainers.multi_head import read_multi_head
 from explainers.written_attention import WrittenAttention
 from explainers.written_norm import NormReader
@@ -46,7 +47,7 @@ class Capture(TorchFunctionMode):
         self.calls: list[AttentionCall] = []
         self.tensors: dict[tuple[str, int], Tensor] = {}
         self.deviations: list[float] = []
-        self._adapter = adapter
+        self.adapter = adapter
         self._watch = adapter.watch()
         self._keep = frozenset(keep)
         self._values, self._check = values, check
@@ -95,7 +96,7 @@ class Capture(TorchFunctionMode):
         return split.flatten(0, 1)
 
     def _heads(self, tensor: Tensor) -> Tensor:
-        return tensor.unflatten(0, (-1, self._adapter.heads))
+        return tensor.unflatten(0, (-1, self.adapter.heads))
 
     def _record(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, output: Tensor
@@ -137,7 +138,7 @@ class Capture(TorchFunctionMode):
         if len(args) == 2:
             self._written.sum(args[0], args[1], output)
             if self._last is not None and any(term is self._last for term in args):
-                self._store("output", self._adapter.depth - 1, output)
+                self._store("output", self.adapter.depth - 1, output)
                 self._last = None
         return output
 
@@ -179,7 +180,7 @@ class Capture(TorchFunctionMode):
         before, after, block = self._watch[id(weight)]
         for name in before:
             if name == "heads":
-                read = self._adapter.merged(block, read)
+                read = self.adapter.merged(block, read)
                 if self._unchecked is not None:
                     self.deviations.append(self._deviation(block, read, self._unchecked))
                     self._unchecked = self._gate = None
@@ -192,9 +193,13 @@ class Capture(TorchFunctionMode):
             for name in after:
                 self._store(name, block, output)
 
+    def _last_map(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
+        self._store("output", self.adapter.depth - 1, args[0])
+        return args[0]
+
     def _store(self, name: str, block: int, tensor: Tensor) -> None:
         if name in self._keep:
-            kept = tensor if self._values else self._adapter.as_tokens(tensor.detach())
+            kept = tensor if self._values else self.adapter.as_tokens(tensor.detach())
             self.tensors[name, block] = kept
 
     def _deviation(self, block: int, received: Tensor, call: AttentionCall) -> float:
@@ -204,7 +209,7 @@ class Capture(TorchFunctionMode):
         rows = torch.arange(call.rows_count, device=v.device)
         parts = [attention @ v for _, attention in call.chunks(rows)]
         merged = torch.cat(parts, 2).transpose(1, 2).flatten(2)  # (B, N, H·E)
-        merged = self._adapter.after_merge(block, merged.to(received.dtype), self._gate)
+        merged = self.adapter.after_merge(block, merged.to(received.dtype), self._gate)
         if received.shape != merged.shape:  # nn.MultiheadAttention keeps the batch second
             received = received.transpose(0, 1)
         if received.shape != merged.shape:
@@ -224,6 +229,7 @@ _HANDLERS: dict[Any, Callable[[Capture, Callable[..., Any], Any, Any], Any]] = {
     F.layer_norm: Capture._norm,
     F.rms_norm: Capture._norm,
     F.linear: Capture._linear,
+    last_map: Capture._last_map,
     **dict.fromkeys((Tensor.matmul, torch.matmul), Capture._matmul),
     **dict.fromkeys((Tensor.softmax, torch.softmax, F.softmax), Capture._softmax),
     **dict.fromkeys((Tensor.add, torch.add), Capture._add),

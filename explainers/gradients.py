@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from explainers.attention_call import exact
 from explainers.capture import Capture, stored_as
 from explainers.models.vision_model import VisionModel
 
@@ -35,7 +36,7 @@ class Gradients:
 
     def attention(self, block: int, rows: slice | Tensor = slice(None)) -> Tensor:
         """∂y/∂A of a block = (∂y/∂o) vᵀ: (H, rows, N)."""
-        return self.outputs[block][:, rows] @ self.values[block].transpose(-2, -1)
+        return exact(self.outputs[block][:, rows]) @ exact(self.values[block]).mT
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Graph:
 
     def backward(self, objective: Objective) -> Gradients:
         """Gradients of a number made of the answer; frees the graph."""
-        calls = self.capture.calls
+        calls, tokens = self.capture.calls, self.capture.adapter.as_tokens
         outputs = [call.output for call in calls if call.output is not None]
         wanted = [self.pixels, *outputs, *self.kept.values()]
         filled = gradients_or_zeros(objective(self.answer), wanted)
@@ -62,7 +63,7 @@ class Graph:
             values=tuple(call.v[0] for call in calls),  # type: ignore[index]
             outputs=tuple(gradient[0] for gradient in filled[1:count]),
             tensors={
-                name: (tensor.detach()[0], gradient[0])
+                name: (tokens(tensor.detach())[0], tokens(gradient)[0])
                 for (name, tensor), gradient in zip(self.kept.items(), filled[count:], strict=True)
             },
         )

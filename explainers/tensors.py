@@ -56,7 +56,7 @@ class Tensors:
         `FINAL` is the last block's only; ModelError where the model has no final norm that
         reads all tokens, or where its blocks' features cannot be read at all.
         """
-        support = self._model.adapter.features_support()
+        support = self._model.adapter.block_features_support(block)
         if not support:
             raise ModelError(support.reason)
         place = stored_as(name, block, self._model.adapter.depth)
@@ -101,7 +101,7 @@ class _FinalNorm(Capture):
         super()._normed(read, weight, output)
         end = self.tensors.get(self._output)
         if end is not None and read.numel() == end.numel() and read.data_ptr() == end.data_ptr():
-            self.tensors[FINAL, self._output[1]] = self._adapter.as_tokens(output.detach())
+            self.tensors[FINAL, self._output[1]] = self.adapter.as_tokens(output.detach())
 
 
 def _no_final_norm() -> ModelError:

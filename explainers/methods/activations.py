@@ -35,6 +35,7 @@ def weighed(
     a pass of their own. Raises ModelError for a place after which no patch reaches the answer:
     where CLS decides, the last block's output.
     """
+    place = _place(trace, block, at)
     if block == trace.depth - 1:
         found = shared_gradients(trace, objective, progress).tensors
     else:
@@ -43,8 +44,7 @@ def weighed(
         found = gradient_pass(trace.model, trace.pixels, score, block=block).tensors
         progress(1, 1)
     pairs = {n: (exact(a[trace.prefix :]), exact(g[trace.prefix :])) for n, (a, g) in found.items()}
-    place = latest(trace, block) if at == "auto" else at
-    if place == "output" and not pairs["output"][1].any() and pairs["norm1"][1].any():
+    if place == "output" and not pairs["output"][1].any() and _counts(pairs.get("norm1")):
         if at == "output":
             raise _cut_off(block)
         place = "norm1"
@@ -56,19 +56,38 @@ def features(trace: Trace, block: int, at: str, counting: bool = False) -> Tenso
 
     counting: raises ModelError, as `weighed` does, where no patch reaches the answer.
     """
-    place = latest(trace, block) if at == "auto" else at
+    place = _place(trace, block, at)
     if counting and place == "output" and latest(trace, block) != "output":
         raise _cut_off(block)
     return exact(trace.features(place, block)[trace.prefix :])
 
 
 def latest(trace: Trace, block: int) -> str:
-    """The latest point of a block at which patches still count towards the answer.
+    """The latest point of a block at which patches still count towards the answer."""
+    return trace.model.adapter.last_features(block)
 
-    After the last attention only the tokens that the head reads count.
-    """
-    last = block == trace.depth - 1
-    return "norm1" if last and trace.model.adapter.pooling in ("token", "distilled") else "output"
+
+def _place(trace: Trace, block: int, at: str) -> str:
+    """The tensor that is meant; ModelError where the model's is not read."""
+    adapter = trace.model.adapter
+    support = adapter.block_features_support(block)
+    if not support:
+        raise ModelError(support.reason)
+    place = adapter.last_features(block) if at == "auto" else at
+    if place in adapter.feature_names:
+        return place
+    raise ModelError(
+        Sentence(
+            "features_place",
+            "This model's features are read at {names}, not at {place}; choose at=auto.",
+            names=" / ".join(adapter.feature_names),
+            place=place,
+        )
+    )
+
+
+def _counts(pair: tuple[Tensor, Tensor] | None) -> bool:
+    return pair is not None and bool(pair[1].any())
 
 
 def clipped(trace: Trace, values: Tensor, *notes: Sentence) -> Finding:

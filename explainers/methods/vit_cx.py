@@ -31,16 +31,18 @@ def vit_cx(
 ) -> Finding:
     """Σ_i s_i M_i / Σ_i M_i for each pixel of the input (H, W); signed.
 
-    M_i: the features that the last block's attention reads (norm1), each channel spread over
-    the photo and scaled to 0..1; channels nearer than ``distance`` (cosine, complete linkage)
-    are summed and scaled again, and further joined until at most ``masks`` are left.
+    M_i: the features that the last block's attention reads (norm1; of a model of several
+    grids, its last map), each channel spread over the photo and scaled to 0..1; channels nearer
+    than ``distance`` (cosine, complete linkage) are summed and scaled again, and further joined
+    until at most ``masks`` are left.
     s = p(x⊙M + n(1 − M)) − p(x + n(1 − M)) + p(x) with n normal of standard deviation
     ``noise``: the second term takes off what the noise does by itself. With level "photo" the
     map is counted from p(x), a constant beside which its differences are small; the paper's
     numbers are the map plus the figure ``photo_score``, or level "zero".
     """
     progress(0, 1)
-    found = features(trace, trace.depth - 1, "norm1").cpu().double()  # (h·w, width)
+    at = "norm1" if "norm1" in trace.model.adapter.feature_names else "auto"
+    found = features(trace, trace.depth - 1, at).cpu().double()  # (h·w, width)
     size = (int(trace.pixels.shape[-2]), int(trace.pixels.shape[-1]))
     maps, at_distance = cluster_maps(found.T.unflatten(1, trace.grid), size, distance, masks)
     photo = trace.pixels[0].detach()

@@ -19,6 +19,8 @@ from explainers.models.parts import NAMES, BlockParts, Pooling, Stages, Watched
 from explainers.registry import YES, Support
 from explainers.sentence import Sentence
 
+Grid = tuple[int, int]
+
 __all__ = ["NAMES", "YES", "Adapter", "BlockParts", "Pooling", "Stages", "Watched"]
 
 
@@ -40,6 +42,7 @@ class Adapter(EmbeddingViews):
     pooling: Pooling = "other"
     pooling_name: str = ""
     batch_first: bool = True  # features are (B, N, width), not (N, B, width)
+    feature_names: tuple[str, ...] = ("norm1", "output")  # of a block, with their gradients
 
     @property
     def depth(self) -> int:
@@ -50,7 +53,7 @@ class Adapter(EmbeddingViews):
         """How many attention calls one forward pass makes."""
         return self.depth + (self.pooling == "map")
 
-    def grid(self, size: Sequence[int]) -> tuple[int, int]:
+    def grid(self, size: Sequence[int]) -> Grid:
         """Rows and columns of patches for a model input of (height, width) pixels."""
         return size[0] // self.patch[0], size[1] // self.patch[1]
 
@@ -102,7 +105,26 @@ class Adapter(EmbeddingViews):
             ),
         )
 
+    def block_features_support(self, block: int) -> Support:
+        """Whether the features of one block can be read."""
+        return self.features_support()
+
+    def last_features(self, block: int) -> str:
+        """The latest tensor of a block (see `NAMES`) whose patches still count for the answer.
+
+        After the last attention only the tokens that the head reads count.
+        """
+        ends = block == self.depth - 1 and self.pooling in ("token", "distilled")
+        return "norm1" if ends else "output"
+
     # -- attention -----------------------------------------------------------------------------
+
+    def block_grids(self, block: int, size: Sequence[int]) -> tuple[Grid, Grid]:
+        """The grids of a block's rows and of the cells they are over: (of queries, of keys).
+
+        Where they are not the model's `grid`, the block has no prefix tokens.
+        """
+        return self.grid(size), self.grid(size)
 
     def attention_support(self) -> Support:
         """Whether each block makes one attention call whose rows are distributions."""

@@ -1,0 +1,149 @@
+"""timm's classifiers of several grids, branches or channel attention, by their last feature map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from explainers.models.adapters import YES, Adapter, Watched
+from explainers.models.errors import ModelError
+from explainers.models.feature_map import FeatureMap, Grid, find_map, last_map, reductions
+from explainers.models.preprocessing import pixel_size
+from explainers.registry import Support
+from explainers.sentence import Sentence
+
+
+def has_feature_map(module: nn.Module) -> bool:
+    """Whether a module is cut in two as timm's classifiers are: features, then a head."""
+    return all(hasattr(module, n) for n in ("forward_features", "forward_head", "num_classes"))
+
+
+class FeatureMapAdapter(Adapter):
+    """Reads the last map of a model: its grid, and its features and their gradients.
+
+    The grid of such a model is that of its last map: the cells from which the head, or a class
+    token, draws the answer. Its cells are equal shares of the input.
+    """
+
+    def __init__(self, module: Any, size: Grid | None) -> None:
+        self._module = module
+        self.family = type(module).__name__
+        self.classes = int(module.num_classes)
+        self.input_size = size or built_size(module)
+        self._map: FeatureMap = find_map(module, self.input_size)
+        self.attends = self._map.attends
+        self.prefix = self._map.prefix
+        self.prefix_names = tuple(
+            "CLS" if i == 0 else f"prefix {i + 1}" for i in range(self.prefix)
+        )
+        rows, columns = self._map.grid
+        self.patch = self.input_size[0] // rows, self.input_size[1] // columns
+        self.heads = 1
+        self.feature_names = ("output",) if self._map.norm is None else ("norm1", "output")
+        self.merges = len(set(reductions(module))) > 1
+
+    @property
+    def depth(self) -> int:
+        """Blocks whose attention is read; the last map counts as one where there is none."""
+        return max(1, len(self.blocks))
+
+    def grid(self, size: Sequence[int]) -> Grid:
+        """Of the last map; at another size than the model's own, in proportion."""
+        (rows, columns), (height, width) = self._map.grid, self.input_size or (1, 1)
+        return max(1, round(size[0] * rows / height)), max(1, round(size[1] * columns / width))
+
+    def run(self, module: Any, pixels: Tensor) -> Any:
+        """The model's own two steps one after the other, so that the map between is seen."""
+        if not self._map.composed:
+            return module(pixels)
+        features = module.forward_features(pixels)
+        return module.forward_head(last_map(features) if self._map.norm is None else features)
+
+    def watch(self) -> dict[int, Watched]:
+        places = super().watch()
+        if self._map.norm is not None:
+            # What the norm reads is the stream; what it makes is what a class token looks at.
+            places[id(self._map.norm)] = ("output",), ("norm1",), self.depth - 1
+        return places
+
+    def as_tokens(self, tensor: Tensor) -> Tensor:
+        return self._map.as_tokens(tensor)
+
+    def features_support(self) -> Support:
+        if self._map.found:
+            return YES
+        return Support(
+            False,
+            Sentence(
+                "no_feature_map",
+                "No single map of features that the answer is drawn from was found in {family}, "
+                "so its features are not read.",
+                family=self.family,
+            ),
+        )
+
+    def block_features_support(self, block: int) -> Support:
+        if block == self.depth - 1:
+            return self.features_support()
+        return Support(
+            False,
+            Sentence(
+                "last_map_only",
+                "The features of {family} are read at its last map only, not inside a block; "
+                "choose block {last}.",
+                family=self.family,
+                last=self.depth - 1,
+            ),
+        )
+
+    def last_features(self, block: int) -> str:
+        return self.feature_names[0]
+
+    def attention_support(self) -> Support:
+        return Support(
+            False,
+            Sentence(
+                "attention_not_read",
+                "How the attention of {family} lies on a grid is not read, so its rows cannot "
+                "be shown; its feature maps, gradients and perturbations are.",
+                family=self.family,
+            ),
+        )
+
+    def decision_support(self) -> Support:
+        return self.chain_support()
+
+    def readout_support(self) -> Support:
+        return self.chain_support()
+
+    def chain_support(self) -> Support:
+        if self.merges:
+            return Support(
+                False,
+                Sentence(
+                    "merges_patches",
+                    "This model merges patches between its stages, so no row of attention leads "
+                    "from its answer back to the patches of the photo.",
+                ),
+            )
+        return self.attention_support()
+
+
+def built_size(module: Any) -> Grid:
+    """The input (height, width) a module was built for, as it or its configuration says."""
+    for owner in (getattr(module, "patch_embed", None), module):
+        size = getattr(owner, "img_size", None)
+        if isinstance(size, (int, tuple, list)) and not isinstance(size, bool):
+            return pixel_size(size)
+    config = getattr(module, "pretrained_cfg", None) or {}
+    if config.get("input_size"):
+        return pixel_size(tuple(config["input_size"][-2:]))
+    raise ModelError(
+        Sentence(
+            "encoder_size",
+            "{family} does not say how large its input is; give size=(height, width).",
+            family=type(module).__name__,
+        )
+    )
