@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from explainers.attention_call import exact
 from explainers.gradients import Gradients, gradient_pass
 from explainers.heatmap import Finding
 from explainers.methods.attention import over_patches
@@ -27,7 +28,7 @@ def daam(trace: Trace, objective: Objective | None, progress: Progress) -> Findi
     else:
         gradients = shared_gradients(trace, objective, progress)
     rows = trace.decision_row().nonzero().flatten()
-    total = torch.zeros(trace.tokens, dtype=trace.pixels.dtype, device=trace.pixels.device)
+    total = torch.zeros_like(trace.decision_row())
     for block in range(trace.depth):
         total += _block(trace, gradients, block, rows).clamp_(min=0)
     return over_patches(trace, total, share=False)
@@ -35,11 +36,11 @@ def daam(trace: Trace, objective: Objective | None, progress: Progress) -> Findi
 
 def _block(trace: Trace, gradients: Gradients, block: int, rows: Tensor) -> Tensor:
     """Σ_ih A[h,i,j] ⟨ReLU(∂y/∂T)[i,h], v[h,j]⟩ for every token j: (N,)."""
-    pulled, values = gradients.outputs[block].clamp(min=0), gradients.values[block]
+    pulled, values = exact(gradients.outputs[block]).clamp(min=0), exact(gradients.values[block])
     look = torch.zeros(trace.tokens, dtype=pulled.dtype, device=pulled.device)
     for some, (heads,) in trace.calls[block].chunks(rows):
         agreement = pulled[:, some] @ values.mT  # (H, rows, N)
-        look += (heads * agreement).sum((0, 1)).to(look.dtype)
+        look += (heads * agreement).sum((0, 1))
     return look
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from explainers.attention_call import AttentionCall
+from explainers.attention_call import AttentionCall, exact
 from explainers.capture import Capture, stored_as
 from explainers.gradients import class_score
 from explainers.heatmap import Finding
@@ -28,7 +28,7 @@ def legrad(trace: Trace, objective: Objective, progress: Progress) -> Finding:
     score = class_score(objective.target, objective.against)
     progress(0, depth)
     capture = Capture(adapter, keep=("input", "output"), values=True)
-    total = torch.zeros(trace.tokens, dtype=trace.pixels.dtype, device=trace.pixels.device)
+    total = exact(trace.pixels).new_zeros(trace.tokens)
     with torch.enable_grad():
         pixels = trace.pixels.detach().clone().requires_grad_()
         with capture:
@@ -47,7 +47,7 @@ def legrad(trace: Trace, objective: Objective, progress: Progress) -> Finding:
 def _mean_positive(call: AttentionCall, answer: Tensor) -> Tensor:
     """E_h,i[(∂answer/∂A)⁺] of one photo's call: (N,)."""
     (gradient,) = torch.autograd.grad(answer, call.output, retain_graph=True)  # type: ignore[arg-type]
-    values = call.v[0].mT  # type: ignore[index]
+    gradient, values = exact(gradient), exact(call.v[0]).mT  # type: ignore[index]
     rows = gradient.shape[2]
     parts = [
         (gradient[0, :, i : i + _ROWS] @ values).clamp_(min=0).sum((0, 1))
