@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor
 
-from explainers.models.adapters import YES, Adapter, BlockParts
+from explainers.models.adapters import YES, Adapter, BlockParts, Stages
 from explainers.models.positions import OneDimensional, TwoDimensional
-from explainers.models.vit import ConvolutionEmbedding, PatchEmbedding, VisionTransformer
+from explainers.models.vit import (
+    Block,
+    ConvolutionEmbedding,
+    PatchEmbedding,
+    VisionTransformer,
+)
 from explainers.registry import Support
 
 
@@ -29,6 +36,18 @@ class ReferenceAdapter(Adapter):
         self.classes = module.num_classes
         self.patch = (module.cell, module.cell)
         self.input_size = module.image_size
+
+    def stages(self) -> Stages:
+        module = self._module
+
+        def through(block: Block) -> Callable[[Tensor], Tensor]:
+            return lambda stream: block(stream, module.positions.bias())
+
+        def head(stream: Tensor) -> Tensor:
+            answer: Tensor = module.head(module.norm(stream)[:, 0])
+            return answer
+
+        return Stages(module.tokens, tuple(map(through, module.layers())), head)
 
     def readout_support(self) -> Support:
         return YES
