@@ -1,4 +1,4 @@
-"""The command line: `python -m explainers explain PHOTO…`, `models`, `methods`."""
+"""The command line: `python -m explainers explain PHOTO…`, `replay`, `models`, `methods`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ import torch
 from explainers.command.arguments import parse
 from explainers.command.explaining import explain_photos
 from explainers.command.listing import list_methods, list_models
+from explainers.command.replaying import replay_recipe
 from explainers.command.terminal import Exit, warn
 from explainers.starting import started
 
-COMMANDS = {"explain": explain_photos, "models": list_models, "methods": list_methods}
+COMMANDS = {
+    "explain": explain_photos,
+    "replay": replay_recipe,
+    "models": list_models,
+    "methods": list_methods,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

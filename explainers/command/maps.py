@@ -9,9 +9,11 @@ from pathlib import Path
 
 from PIL import Image
 
+from explainers.command.arguments import RECIPE
 from explainers.command.results import FULL, unwritable, writing
 from explainers.heatmap import HeatMap
 from explainers.image import Geometry, Photo
+from explainers.recipe import save_recipe
 from explainers.render.npz import read_npz
 from explainers.render.overlay import overlay
 
@@ -50,6 +52,9 @@ def write_maps(heat: HeatMap, photo: str, suffixes: Sequence[str], out: Path) ->
         try:
             with writing(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
+                if path.suffix == RECIPE:
+                    save_recipe(heat, path)
+                    continue
                 options = {"width": _width(heat.photo)} if path.suffix == ".png" else {}
                 heat.save(path, **options)
         except OSError as error:

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from explainers.command.arguments import FORMATS, PREDICTED, TRUE
+from explainers.command.arguments import FORMATS, PREDICTED, RECIPE, TRUE
 from explainers.command.terminal import CommandError, warn
 from explainers.methods.parameters import check_parameters
 from explainers.models.errors import ModelError
@@ -111,7 +111,7 @@ def make_plan(options: argparse.Namespace, vit: VisionModel) -> Plan:
         target=target,
         against=against,
         only_wrong=options.only_wrong,
-        suffixes=FORMATS[options.format],
+        suffixes=(*FORMATS[options.format], *((RECIPE,) if options.recipe else ())),
         measure=options.measure,
         out=options.out,
     )

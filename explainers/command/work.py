@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from explainers.command.arguments import PREDICTED, TRUE
+from explainers.command.arguments import PREDICTED, RECIPE, TRUE
 from explainers.command.index import SEPARATOR, TOP, Index, Row
 from explainers.command.maps import map_files, write_maps
 from explainers.command.measuring import measured
@@ -91,6 +91,8 @@ class Work:
         """The photos, some at a time, and those jobs whose photo could not be read."""
         rows, columns = self.plan.vit.adapter.grid(self.plan.vit.preprocessing.size)
         most = max(1, min(BATCH, BATCH_TOKENS // (rows * columns)))
+        if {".npz", RECIPE} & {*self.plan.suffixes}:
+            most = 1  # a batch rounds differently, and these are to be the same when made again
         batch: list[tuple[Job, Photo]] = []
         unread: list[Job] = []
         for job in jobs:

@@ -164,11 +164,17 @@ def _provenance(
         "target": None if target is None else asdict(target),
         "against": None if against is None else asdict(against),
         "threads": torch.get_num_threads(),
-        "versions": {
-            "vitscope": __version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("torch", "timm", "captum", "numpy", "pillow")},
-        },
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of everything that a map's last digits may depend on: name → version."""
+    packages = ("torch", "timm", "captum", "numpy", "pillow")
+    return {
+        "vitscope": __version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
     }
 
 

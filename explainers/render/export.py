@@ -17,7 +17,7 @@ from explainers.render.npz import about, npz_bytes, read_npz, to_json
 from explainers.render.overlay import overlay
 from explainers.sentence import Sentence
 
-__all__ = ["SUFFIXES", "SaveError", "png_bytes", "read_npz", "save", "save_all"]
+__all__ = ["SUFFIXES", "SaveError", "png_bytes", "read_npz", "save", "save_all", "write_file"]
 
 SUFFIXES = (".npz", ".png", ".pdf", ".svg", ".tiff")
 
@@ -48,11 +48,11 @@ def save(heat: HeatMap, path: str | Path, **options: Any) -> Path:
                     names=", ".join(sorted(options)),
                 )
             )
-        return _write(path, npz_bytes(heat))
+        return write_file(path, npz_bytes(heat))
     if suffix == ".png":
-        return _write(path, png_bytes(heat, **options))
+        return write_file(path, png_bytes(heat, **options))
     if suffix in SUFFIXES:
-        return _write(path, figure_bytes(heat, suffix, **options))
+        return write_file(path, figure_bytes(heat, suffix, **options))
     raise ValueError(
         Sentence(
             "suffix_unknown",
@@ -65,7 +65,7 @@ def save(heat: HeatMap, path: str | Path, **options: Any) -> Path:
 
 def save_all(heats: Sequence[HeatMap], path: str | Path) -> Path:
     """Write several maps, each under its method's name, with provenance to one NPZ file."""
-    return _write(Path(path), npz_bytes(list(heats)))
+    return write_file(Path(path), npz_bytes(list(heats)))
 
 
 def png_bytes(heat: HeatMap, **options: Any) -> bytes:
@@ -78,8 +78,11 @@ def png_bytes(heat: HeatMap, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _write(path: Path, contents: bytes) -> Path:
-    """Write beside the target and rename, so that an interrupted save leaves no half file."""
+def write_file(path: Path, contents: bytes) -> Path:
+    """Write beside the target and rename, so that an interrupted save leaves no half file.
+
+    SaveError where the file cannot be written.
+    """
     try:
         return _replace(path, contents)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have

@@ -1,0 +1,309 @@
+"""The recipe of maps: what made them, as a small file, and making the very same maps again.
+
+A recipe holds the maps' own provenance and nothing else: no photo, no date, no path. Every file
+of maps that ViTScope saves carries it too, so each of them can be given in place of a recipe.
+(Not to be confused with `explainers.models.recipe`, which is about building a model.)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from explainers.heatmap import HeatMap
+from explainers.image import Photo
+from explainers.methods.explain import explain, versions
+from explainers.models.devices import PRECISIONS
+from explainers.models.loading import load_model
+from explainers.models.vision_model import VisionModel
+from explainers.registry import find_method
+from explainers.render.export import write_file
+from explainers.render.metadata import read_metadata
+from explainers.render.npz import to_json
+from explainers.sentence import Sentence
+from explainers.trace import Trace
+
+__all__ = ["MapRecipe", "RecipeError", "open_recipe", "recipe_of", "replay", "save_recipe"]
+
+MOST = 1000
+"""Maps of one recipe."""
+
+Load = Callable[..., VisionModel]
+"""Called with a model's name; ``size=`` and ``dtype=`` are given where they are not its own."""
+
+
+class RecipeError(ValueError):
+    """A recipe cannot be read or followed; the message is one plain sentence."""
+
+
+@dataclass(frozen=True)
+class MapRecipe:
+    """How maps were made: the provenance of each. single: one map alone, not a list of one."""
+
+    maps: tuple[Mapping[str, Any], ...]
+    single: bool = False
+
+    def to_json(self) -> str:
+        """The contents of a recipe file."""
+        what: dict[str, Any] = {"map": self.maps[0]} if self.single else {"maps": self.maps}
+        return to_json({"vitscope_recipe": 1, **what}) + "\n"
+
+    @property
+    def photos(self) -> tuple[str, ...]:
+        """The hashes of the photos it needs, each once."""
+        return tuple(dict.fromkeys(made["photo_sha256"] for made in self.maps))
+
+    def aged(self) -> Sentence | None:
+        """What to expect where other versions made the maps: None for the same ones."""
+        here, then = versions(), self.maps[0]["versions"]
+        if all(made["versions"] == here for made in self.maps):
+            return None
+        names = [name for name in here if then.get(name) != here[name]] or ["vitscope"]
+        return Sentence(
+            "recipe_versions",
+            "The recipe was made with {then}, and here is {here}; the last digits may differ.",
+            then=", ".join(f"{name} {then.get(name, 'unknown')}" for name in names),
+            here=", ".join(f"{name} {here[name]}" for name in names),
+        )
+
+
+def recipe_of(heats: HeatMap | Sequence[HeatMap]) -> MapRecipe:
+    """The recipe of one map, or of several."""
+    single = isinstance(heats, HeatMap)
+    given = [heats] if isinstance(heats, HeatMap) else heats
+    maps = [_plain(made) for made in _flat([heat.provenance for heat in given])]
+    return MapRecipe(tuple(maps), single and len(maps) == 1)
+
+
+def save_recipe(heats: HeatMap | Sequence[HeatMap], path: str | Path) -> Path:
+    """Write the recipe of maps as a JSON file; SaveError where it cannot be written."""
+    return write_file(Path(path), recipe_of(heats).to_json().encode())
+
+
+def open_recipe(path: str | Path) -> MapRecipe:
+    """The recipe in a recipe file, or in a file of maps: .npz, .png, .pdf, .svg or .tiff.
+
+    Every value is checked. Raises RecipeError where there is none in it.
+    """
+    path = Path(path)
+    try:
+        if path.suffix.lower() == ".json":
+            found = json.loads(path.read_text(encoding="utf-8"))
+        else:
+            found = read_metadata(path)
+    except OSError as error:
+        raise RecipeError(
+            Sentence(
+                "recipe_unreadable",
+                "{path} cannot be read ({reason}); check the name of the recipe.",
+                path=str(path),
+                reason=error.strerror or str(error),
+            )
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise _none(path) from error
+    if not isinstance(found, dict):
+        raise _none(path)
+    several = found.get("maps")
+    if isinstance(several, list):
+        maps, single = several, False
+    elif "map" in found or "method" in found or "view" in found:
+        maps, single = [found.get("map", found)], True
+    else:  # of a list of maps: name → provenance
+        maps, single = list(found.values()), False
+    maps = list(_flat(maps))
+    if not 1 <= len(maps) <= MOST:
+        raise _none(path)
+    for made in maps:
+        _check(made, path)
+    return MapRecipe(tuple(maps), single and len(maps) == 1)
+
+
+def replay(
+    recipe: MapRecipe, photos: Photo | Sequence[Photo], load: Load = load_model
+) -> list[HeatMap]:
+    """Make the maps of a recipe again: the same numbers, bit for bit, on the same machine.
+
+    photos: those that the recipe was made from, in any order. load: how a model is had by its
+    name. torch uses as many threads as it did then, and afterwards as many as before. Raises
+    RecipeError where a photo, the weights or anything else is not what the recipe tells.
+    """
+    given = [photos] if isinstance(photos, Photo) else list(photos)
+    by_hash = {photo.sha256: photo for photo in given}
+    for wanted in recipe.photos:
+        if wanted not in by_hash:
+            raise RecipeError(
+                Sentence(
+                    "recipe_photo",
+                    "The recipe was made from another photo than {names}; give the same picture, "
+                    "pixel for pixel.",
+                    names=", ".join(photo.name for photo in given) or "none",
+                )
+            )
+    models: dict[tuple[Any, ...], VisionModel] = {}
+    traces: dict[tuple[int, str], Trace] = {}
+    heats = []
+    for made in recipe.maps:
+        loaded = made["model"], *made["preprocessing"]["size"], made["precision"]
+        if loaded not in models:
+            models[loaded] = _load(load, made)
+        vit = models[loaded]
+        _check_model(vit, made)
+        with _threads(made["threads"]):
+            key = id(vit), made["photo_sha256"]
+            if key not in traces:
+                traces[key] = vit.trace(by_hash[made["photo_sha256"]])
+            heats.append(_made_again(traces[key], made))
+    return heats
+
+
+def _made_again(trace: Trace, made: Mapping[str, Any]) -> HeatMap:
+    target, against = (_class(trace.model, made[aim]) for aim in ("target", "against"))
+    heat = explain(made["method"], trace, target, against, **made["parameters"])
+    return cast(HeatMap, heat)
+
+
+def _class(vit: VisionModel, aim: Mapping[str, Any] | None) -> int | None:
+    """A class of the recipe; its name here must be the name there, for maps tell it."""
+    if aim is None:
+        return None
+    index = vit.find_class(aim["index"])
+    if vit.label(index) != aim["label"]:
+        raise RecipeError(
+            Sentence(
+                "recipe_label",
+                "Class {index} is {then} in the recipe and {now} here; give the same labels.",
+                index=index,
+                then=aim["label"],
+                now=vit.label(index),
+            )
+        )
+    return index
+
+
+def _load(load: Load, made: Mapping[str, Any]) -> VisionModel:
+    """The model as it is by itself, or at the size and in the precision of the recipe."""
+    vit, asked = load(made["model"]), {}
+    size, precision = tuple(made["preprocessing"]["size"]), made["precision"]
+    if tuple(vit.preprocessing.size) != size:
+        asked["size"] = size
+    if _precision(vit) != precision and precision in PRECISIONS:
+        asked["dtype"] = precision
+    return load(made["model"], **asked) if asked else vit
+
+
+def _precision(vit: VisionModel) -> str:
+    return str(vit.dtype).removeprefix("torch.")
+
+
+def _check_model(vit: VisionModel, made: Mapping[str, Any]) -> None:
+    if vit.weights_hash != made["loaded_weights_sha256"]:
+        raise RecipeError(
+            Sentence(
+                "recipe_weights",
+                "The recipe was made with other weights than those of {name} here; give the "
+                "model file that it was made with.",
+                name=vit.name,
+            )
+        )
+    if _precision(vit) != made["precision"]:
+        raise RecipeError(
+            Sentence(
+                "recipe_precision",
+                "The recipe was made in {then}, and {name} is here in {now}; convert the model.",
+                then=made["precision"],
+                now=_precision(vit),
+                name=vit.name,
+            )
+        )
+    if _plain(asdict(vit.preprocessing)) != made["preprocessing"]:
+        raise RecipeError(
+            Sentence(
+                "recipe_preprocessing",
+                "{name} prepares photos here in another way than in the recipe; load it with the "
+                "same configuration.",
+                name=vit.name,
+            )
+        )
+
+
+def _plain(made: Mapping[str, Any]) -> dict[str, Any]:
+    """As it comes back from a file: lists for tuples, plain numbers."""
+    plain: dict[str, Any] = json.loads(to_json(made))
+    return plain
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _flat(maps: Sequence[Any], depth: int = 0) -> Iterator[Any]:
+    """The maps themselves, where some of them were made of others (a consensus, a difference)."""
+    for made in maps:
+        if isinstance(made, Mapping) and isinstance(made.get("of"), list) and depth < 3:
+            yield from _flat(made["of"], depth + 1)
+        else:
+            yield made
+
+
+def _check(made: Any, path: Path) -> None:
+    """Every value that `replay` uses is of its kind; RecipeError."""
+    fine = (
+        isinstance(made, dict)
+        and all(isinstance(made.get(name), str) for name in _TEXTS)
+        and all(isinstance(made.get(name), dict) for name in ("preprocessing", "versions"))
+        and _size(made["preprocessing"].get("size"))
+        and _setting_names(made.get("parameters"))
+        and all(made.get(name) is None or _aim(made[name]) for name in ("target", "against"))
+        and _whole(made.get("threads"), 1, 4096)
+    )
+    if not fine:
+        raise _none(path)
+    find_method(made["method"])
+
+
+_TEXTS = ("model", "loaded_weights_sha256", "precision", "photo_sha256", "method")
+
+
+def _whole(value: Any, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _size(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(_whole(v, 1, 99999) for v in value)
+
+
+def _aim(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and _whole(value.get("index"), 0, 10**9)
+        and isinstance(value.get("label"), str)
+    )
+
+
+def _setting_names(value: Any) -> bool:
+    """Names of settings only: a recipe may not name the other arguments of `explain`."""
+    return isinstance(value, dict) and not {"progress", "trace", "target", "against"} & {*value}
+
+
+def _none(path: Path) -> RecipeError:
+    return RecipeError(
+        Sentence(
+            "recipe_none",
+            "{path} holds no recipe that can be followed; give a recipe (.json) or a file of maps "
+            "(.npz, .png, .pdf, .svg, .tiff) that ViTScope saved.",
+            path=str(path),
+        )
+    )
