@@ -53,15 +53,21 @@ class Graph:
 
     def backward(self, objective: Objective) -> Gradients:
         """Gradients of a number made of the answer; frees the graph."""
-        calls, tokens = self.capture.calls, self.capture.adapter.as_tokens
+        calls, adapter = self.capture.calls, self.capture.adapter
+        size, tokens = self.pixels.shape[-2:], adapter.as_tokens
         outputs = [call.output for call in calls if call.output is not None]
         wanted = [self.pixels, *outputs, *self.kept.values()]
         filled = gradients_or_zeros(objective(self.answer), wanted)
         count = 1 + len(outputs)
         return Gradients(
             pixels=filled[0][0],
-            values=tuple(call.v[0] for call in calls),  # type: ignore[index]
-            outputs=tuple(gradient[0] for gradient in filled[1:count]),
+            values=tuple(
+                adapter.in_order(i, call.v, size)[0]  # type: ignore[arg-type]
+                for i, call in enumerate(calls)
+            ),
+            outputs=tuple(
+                adapter.in_order(i, gradient, size)[0] for i, gradient in enumerate(filled[1:count])
+            ),
             tensors={
                 name: (tokens(tensor.detach())[0], tokens(gradient)[0])
                 for (name, tensor), gradient in zip(self.kept.items(), filled[count:], strict=True)

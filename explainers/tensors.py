@@ -73,7 +73,8 @@ class Tensors:
         with self._lock:
             if self._values is None:
                 calls = self._again(Capture(self._model.adapter, values=True)).calls
-                self._values = tuple(call.v for call in calls)  # type: ignore[misc]
+                order, size = self._model.adapter.in_order, self._pixels.shape[-2:]
+                self._values = tuple(order(i, c.v, size) for i, c in enumerate(calls))  # type: ignore[arg-type]
             return self._values[block]
 
     def _again(self, capture: Capture) -> Capture:

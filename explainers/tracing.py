@@ -44,9 +44,11 @@ def trace(
                 logits = model.logits(pixels)
     if check:
         model.attention_check = accept(model, capture, pixels)
-    calls = [call.alone() for call in capture.calls] if model.attention_check else []
+    adapter, size = model.adapter, pixels.shape[-2:]
+    seen = capture.calls if model.attention_check else []
+    calls = [adapter.on_grid(i, call.alone(), size) for i, call in enumerate(seen)]
     answer = logits if model.classes else None
-    kept = {place: tensor.detach() for place, tensor in capture.tensors.items()}
+    kept = {place: adapter.as_tokens(tensor.detach()) for place, tensor in capture.tensors.items()}
     return Trace(
         model, photos, geometries, pixels, answer, calls, Tensors(model, pixels, kept), graph
     )

@@ -88,7 +88,7 @@ class Adapter(EmbeddingViews):
         return "input" if self.blocks and self.blocks[-1].norm2 is None else "middle"
 
     def as_tokens(self, tensor: Tensor) -> Tensor:
-        """A tensor of the residual stream as (B, N, width), in reading order."""
+        """A tensor of the residual stream as (B, N, width), in reading order; one that is stays."""
         return tensor
 
     def features_support(self) -> Support:
@@ -158,6 +158,10 @@ class Adapter(EmbeddingViews):
         say here where the tokens are.
         """
         return call
+
+    def in_order(self, index: int, tensor: Tensor, size: Sequence[int]) -> Tensor:
+        """v or the output of the index-th call, (B, H, N, E) with its tokens in reading order."""
+        return tensor
 
     def merged(self, block: int, received: Tensor) -> Tensor:
         """The merged heads (B, N, H·E) in what the block's projection was given."""
