@@ -31,6 +31,14 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Window:
+    """One of several separate looks: (left, top, right, bottom) in photo pixels, and its answer."""
+
+    box: tuple[float, float, float, float]
+    answer: Target | None
+
+
+@dataclass(frozen=True)
 class Finding:
     """What a method's function returns; `explain` completes it to a HeatMap.
 
@@ -52,7 +60,8 @@ class HeatMap:
     model-input pixels (H, W), or (h, w, 3) for kind "rgb"; finite, float32 (float64 for a
     float64 model). prefix_share: the part of the decision row that lies on prefix tokens.
     figures: numbers a method reports beside its map, by name. provenance: everything needed
-    to make the same map again; no dates, no paths.
+    to make the same map again; no dates, no paths. windows: the separate looks that it is the
+    mean of; none where the model looked once.
     """
 
     values: np.ndarray
@@ -70,6 +79,7 @@ class HeatMap:
     figures: Mapping[str, float]
     notes: tuple[Sentence, ...]
     provenance: Mapping[str, Any]
+    windows: tuple[Window, ...] = ()
 
     @property
     def flat(self) -> bool:

@@ -27,6 +27,7 @@ LAYERS = (
     ),
     ("heatmap",),
     ("methods", "views", "measures"),
+    ("separate_looks", "forecast"),
     ("render",),
     ("__init__",),
     ("recipe", "command", "__main__"),

@@ -15,6 +15,7 @@ from explainers.render.colours import LEVELS, check_colours, colour_table
 from explainers.render.cv import opencv
 from explainers.render.hatch import hatch
 from explainers.render.scale import Scale, channel, make_scale
+from explainers.render.windows import mark_windows
 from explainers.scalars import real_number, shown, whole_number
 from explainers.sentence import Sentence
 
@@ -43,7 +44,8 @@ def overlay(
     1 hides it); "map": the colours alone; "contour": the photo with lines around the places
     above 50, 70 and 90 % of the limit (in a signed map also below the negative ones).
     Cells are drawn as cells unless ``smooth``. ``limit`` and ``scale`` as in `make_scale`.
-    What the model did not see is dimmed and hatched in every style. ValueError names the
+    What the model did not see is dimmed and hatched in every style; of separate looks each
+    window is outlined, with its own answer in its corner. ValueError names the
     admitted values of an option that is out of range.
     """
     if style not in STYLES:
@@ -73,7 +75,7 @@ def overlay(
         colour = _coloured(values, heat, colours, limit, scale)
         opacity = 1.0 if style == "map" else opaque
         picture = opencv().addWeighted(photo, 1 - opacity, colour, opacity, 0)
-    return Image.fromarray(hatch(picture, photo, unseen))
+    return mark_windows(Image.fromarray(hatch(picture, photo, unseen)), heat)
 
 
 def widest(photo: Photo) -> int:
