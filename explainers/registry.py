@@ -65,6 +65,8 @@ class Method:
     or whose needs leave out "class" and whose model has no head.
     ``cost(parameters, patches)`` is the number of forward passes it takes beyond the trace,
     a backward pass counted as two; the shared gradient pass counts 3 and is paid once a target.
+    unit: what the values are counted in, as a figure's colour bar names it, "{setting}" standing
+    for a setting's value; empty where a number says something only within its own map.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Method:
     limits: str
     function: Callable[..., Any]
     parameters: tuple[Parameter, ...] = ()
+    unit: str = ""
 
     @property
     def needs_gradients(self) -> bool:

@@ -71,6 +71,7 @@ METHOD = register(
         question="look",
         class_specific=False,
         signed=False,
+        unit="share of attention",
         needs=("attention", "decision"),
         cost=lambda parameters, patches: 0,
         paper="Dosovitskiy et al., An Image is Worth 16x16 Words, ICLR 2021",

@@ -119,6 +119,7 @@ METHOD = register(
         question="look",
         class_specific=False,
         signed=False,
+        unit="flow of attention",
         needs=("attention", "decision", "chain"),
         cost=lambda parameters, patches: 2,  # no pass of the model, but as long as two
         paper="Abnar & Zuidema, Quantifying Attention Flow in Transformers, ACL 2020",

@@ -47,6 +47,7 @@ METHOD = register(
         question="sees",
         class_specific=False,
         signed=True,
+        unit="first principal component",
         needs=("features",),
         cost=lambda parameters, patches: 1,
         paper="Muhammad & Yeasin, Eigen-CAM: Class Activation Map using Principal Components, "

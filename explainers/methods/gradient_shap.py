@@ -114,6 +114,7 @@ METHOD = register(
         question="counted",
         class_specific=True,
         signed=True,
+        unit="logit",
         needs=("class", "gradients"),
         cost=lambda parameters, patches: 4 * parameters["samples"],
         paper="Erion et al., Improving Performance of Deep Learning Models with Axiomatic "

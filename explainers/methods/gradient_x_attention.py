@@ -34,6 +34,7 @@ METHOD = register(
         question="counted",
         class_specific=True,
         signed=False,
+        unit="attention × ∂ logit / ∂ attention",
         needs=("attention", "decision", "class", "gradients"),
         cost=lambda parameters, patches: 3,
         paper="Barkan et al., Grad-SAM: Explaining Transformers via Gradient Self-Attention "

@@ -26,6 +26,7 @@ METHOD = register(
         question="counted",
         class_specific=True,
         signed=False,
+        unit="logit",
         needs=("features", "class", "gradients"),
         cost=lambda parameters, patches: 3,
         paper="Draelos & Carin, Use HiResCAM instead of Grad-CAM for faithful explanations of "

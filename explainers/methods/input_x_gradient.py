@@ -33,6 +33,7 @@ METHOD = register(
         question="counted",
         class_specific=True,
         signed=True,
+        unit="logit",
         needs=("class", "gradients"),
         cost=lambda parameters, patches: 3,
         paper="Shrikumar et al., Not Just a Black Box, 2016",

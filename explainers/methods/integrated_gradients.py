@@ -71,6 +71,7 @@ METHOD = register(
         question="counted",
         class_specific=True,
         signed=True,
+        unit="logit",
         needs=("class", "gradients"),
         cost=lambda parameters, patches: 3 * parameters["steps"] + 2,
         paper="Sundararajan, Taly & Yan, Axiomatic Attribution for Deep Networks, ICML 2017",

@@ -132,6 +132,7 @@ METHOD = register(
         question="without",
         class_specific=True,
         signed=True,
+        unit="{score}",
         needs=("class",),
         cost=lambda parameters, patches: min(parameters["samples"], 2.0 ** min(patches, 64)) + 2,
         paper="Lundberg & Lee, A Unified Approach to Interpreting Model Predictions, NeurIPS 2017",

@@ -65,6 +65,7 @@ METHOD = register(
         question="counted",
         class_specific=True,
         signed=False,
+        unit="∂ logit / ∂ attention",
         needs=("attention", "class", "gradients", "readout", "features"),
         cost=lambda parameters, patches: 3,
         paper="Bousselham et al., LeGrad: An Explainability Method for Vision Transformers via "

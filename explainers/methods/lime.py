@@ -98,6 +98,7 @@ METHOD = register(
         question="without",
         class_specific=True,
         signed=True,
+        unit="{score}",
         needs=("class",),
         cost=lambda parameters, patches: parameters["samples"],
         paper="Ribeiro, Singh & Guestrin, “Why Should I Trust You?”: Explaining the Predictions "

@@ -115,6 +115,7 @@ METHOD = register(
         question="without",
         class_specific=True,
         signed=True,
+        unit="fall of the {score}",
         needs=("class",),
         cost=_cost,
         paper="Zeiler & Fergus, Visualizing and Understanding Convolutional Networks, ECCV 2014",

@@ -55,6 +55,7 @@ METHOD = register(
         question="sees",
         class_specific=False,
         signed=True,
+        unit="cosine",
         needs=("features",),
         cost=lambda parameters, patches: 1,
         paper="Amir, Gandelsman, Bagon & Dekel, Deep ViT Features as Dense Visual Descriptors, "

@@ -104,6 +104,7 @@ METHOD = register(
         question="without",
         class_specific=True,
         signed=True,
+        unit="{score}",
         needs=("class",),
         cost=lambda parameters, patches: parameters["masks"],
         paper="Petsiuk, Das & Saenko, RISE: Randomized Input Sampling for Explanation of "

@@ -101,6 +101,7 @@ METHOD = register(
         question="look",
         class_specific=False,
         signed=False,
+        unit="share of attention, rolled out",
         needs=("attention", "decision", "chain"),
         cost=lambda parameters, patches: 0,
         paper="Abnar & Zuidema, Quantifying Attention Flow in Transformers, ACL 2020",

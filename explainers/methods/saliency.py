@@ -27,6 +27,7 @@ METHOD = register(
         question="counted",
         class_specific=True,
         signed=False,
+        unit="|∂ logit / ∂ pixel|",
         needs=("class", "gradients"),
         cost=lambda parameters, patches: 3,
         paper="Simonyan, Vedaldi & Zisserman, Deep Inside Convolutional Networks, 2014",

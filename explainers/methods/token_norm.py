@@ -85,6 +85,7 @@ METHOD = register(
         question="sees",
         class_specific=False,
         signed=False,
+        unit="length of the token",
         needs=("features",),
         cost=lambda parameters, patches: 1,
         paper="Darcet et al., Vision Transformers Need Registers, ICLR 2024",

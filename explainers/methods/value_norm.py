@@ -69,6 +69,7 @@ METHOD = register(
         question="look",
         class_specific=False,
         signed=False,
+        unit="attention × length of what is handed on",
         needs=("attention", "decision", "merge"),
         cost=lambda parameters, patches: 1,
         paper="Kobayashi et al., Attention is Not Only a Weight, EMNLP 2020",

@@ -36,6 +36,7 @@ METHOD = register(
         question="counted",
         class_specific=True,
         signed=False,
+        unit="logit",
         needs=("features", "class", "gradients"),
         cost=lambda parameters, patches: 3,
         paper="Fu et al., Axiom-based Grad-CAM: Towards Accurate Visualization and Explanation "
