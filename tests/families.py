@@ -88,6 +88,34 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "NaFlexViT, factorised": ("naflexvit_base_patch16_parfac_gap", {**_ANY, "patch_size": 4}),
     "hybrid": ("vit_tiny_r_s16_p8_224", {**_ANY, "img_size": 64}),
     "hybrid R26": ("vit_small_r26_s32_224", {**_ANY, "img_size": 64}),
+    "hybrid R50": ("vit_base_r50_s16_224", {**_ANY, "img_size": 64}),
+    "ViTamin": ("vitamin_small_224", {"depth": 1, "num_classes": 5, "img_size": 64}),
+    "SAM": _named(
+        "samvit_base_patch16", window_size=3, global_attn_indexes=(1,), img_size=(12, 20)
+    ),
+    "SAM, padded": _named("samvit_base_patch16", window_size=2, img_size=(12, 20)),
+    "DeepSeek": _named("deepseek_vit_412m"),
+    "DeepSeek, projector": _named(
+        "deepseek_vit_412m_align", out_features=16, downsample_ratio=2, img_size=(8, 16)
+    ),
+    "DeepSeek, encoder": _named(
+        "deepseek_vit_412m_enc",
+        out_features=16,
+        downsample_ratio=2,
+        img_size=(8, 16),
+        num_classes=0,
+    ),
+    "Qwen3": _named("qwen3_vit_88m"),
+    "Gemma 4": _named(
+        "gemma4_vit_167m", head_dim=16, intermediate_size=64, use_clipped_linears=True
+    ),
+    "Gemma 4, pooled": _named(
+        "gemma4_vit_167m",
+        head_dim=16,
+        intermediate_size=64,
+        encoder_pool="soft",
+        pooling_kernel_size=1,
+    ),
 }
 
 

@@ -146,8 +146,8 @@ class Adapter(EmbeddingViews):
             False,
             Sentence(
                 "no_linear_merge",
-                "This model puts a norm or a gate between its heads and their projection, so "
-                "what one head hands on of one patch cannot be told apart.",
+                "This model puts a norm, a gate or limits between its heads and their projection, "
+                "so what one head hands on of one patch cannot be told apart.",
             ),
         )
 

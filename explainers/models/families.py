@@ -11,6 +11,7 @@ from explainers.models.libraries import library_adapter
 from explainers.models.reference_adapter import ReferenceAdapter
 from explainers.models.timm_adapter import TimmAdapter, is_token_model
 from explainers.models.timm_blocks import read_blocks
+from explainers.models.timm_encoder_adapter import TimmEncoderAdapter, is_language_encoder
 from explainers.models.vit import VisionTransformer as ReferenceViT
 from explainers.sentence import Sentence
 
@@ -25,6 +26,8 @@ def adapt(module: nn.Module, size: tuple[int, int] | None) -> Adapter:
         parts = read_blocks(blocks)
         if parts is not None:
             return TimmAdapter(module, parts)
+    if is_language_encoder(module):
+        return TimmEncoderAdapter(module)
     if isinstance(module, ReferenceViT):
         return ReferenceAdapter(module)
     encoder = find_encoder(module)
