@@ -232,7 +232,7 @@ def test_refusals_are_sentences() -> None:
     import timm
 
     with pytest.raises(ModelError, match="not read yet"):
-        wrap_model(timm.create_model("resnet18"))
+        wrap_model(timm.create_model("resnet18").eval())
     pooled = wrap_model(tiny_vit(global_pool="max"))
     assert not pooled.supports("rollout")
     assert "max" in str(pooled.supports("rollout").reason)

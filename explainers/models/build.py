@@ -68,7 +68,7 @@ def skeleton(recipe: Recipe, size: Size | None = None) -> Any:
         with torch.device("meta"):
             module = timm.create_model(
                 recipe.architecture, pretrained_cfg=recipe.config, **_arguments(recipe, size)
-            )
+            ).eval()
     except Exception as error:  # whatever a constructor does with settings of the wrong kind
         raise ModelError(
             Sentence(
@@ -108,8 +108,9 @@ def _no_draw(module: Any) -> dict[str, Any]:
 
 def _demand_patch(tensors: dict[str, Tensor], module: Any, recipe: Recipe) -> None:
     """Refuse patches of another size: timm would resample them, and the grid would be wrong."""
-    stored, own = tensors.get("patch_embed.proj.weight"), module.patch_embed.proj.weight
-    if stored is not None and stored.ndim == 4 and stored.shape[-2:] != own.shape[-2:]:
+    stored = tensors.get("patch_embed.proj.weight")
+    own = dict(module.named_parameters()).get("patch_embed.proj.weight")
+    if stored is not None and own is not None and stored.ndim == 4 and stored.shape[-2:] != own.shape[-2:]:
         raise ModelError(
             Sentence(
                 "weights_patch",

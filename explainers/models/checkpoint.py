@@ -145,6 +145,8 @@ def stored_grid(tensors: Mapping[str, Tensor], module: Any) -> tuple[int, int] |
     positions, own = tensors.get("pos_embed"), getattr(module, "pos_embed", None)
     if positions is None or own is None or positions.ndim != own.ndim:
         return None
+    if not hasattr(module, "no_embed_class"):  # a family whose positions are laid out otherwise
+        return None
     grid = module.patch_embed.grid_size
     prefix = 0 if module.no_embed_class else module.num_prefix_tokens
     patches = positions.shape[1] - prefix

@@ -7,8 +7,10 @@ from torch import nn
 from explainers.models.adapters import Adapter
 from explainers.models.encoder_adapter import EncoderAdapter, find_encoder
 from explainers.models.errors import ModelError
+from explainers.models.feature_map_adapter import FeatureMapAdapter, has_feature_map
 from explainers.models.libraries import library_adapter
 from explainers.models.reference_adapter import ReferenceAdapter
+from explainers.models.sam_adapter import SamAdapter, is_sam
 from explainers.models.timm_adapter import TimmAdapter, is_token_model
 from explainers.models.timm_blocks import read_blocks
 from explainers.models.timm_encoder_adapter import TimmEncoderAdapter, is_language_encoder
@@ -28,33 +30,23 @@ def adapt(module: nn.Module, size: tuple[int, int] | None) -> Adapter:
             return TimmAdapter(module, parts)
     if is_language_encoder(module):
         return TimmEncoderAdapter(module)
+    if is_sam(module):
+        return SamAdapter(module)
     if isinstance(module, ReferenceViT):
         return ReferenceAdapter(module)
     encoder = find_encoder(module)
     if encoder is not None:
         return EncoderAdapter(module, encoder, size)
-    raise _refusal(module, type(module).__name__)
-
-
-def _refusal(module: nn.Module, part: str) -> ModelError:
-    family = type(module).__name__
-    if part == family:
-        return ModelError(
-            Sentence(
-                "family_unknown",
-                "{family} is not read yet: it is of another design than the plain Vision "
-                "Transformer; plain, distilled, register and average-pooling ViTs of timm and "
-                "models built on nn.TransformerEncoder are.",
-                family=family,
-            )
-        )
-    return ModelError(
+    if has_feature_map(module):
+        by_map = FeatureMapAdapter(module, size)
+        if by_map.attends:
+            return by_map
+    raise ModelError(
         Sentence(
-            "family_not_read",
-            "{family} is not read yet (its {part} is of another design than the plain Vision "
-            "Transformer's); plain, distilled, register and average-pooling ViTs of timm and "
-            "models built on nn.TransformerEncoder are.",
-            family=family,
-            part=part,
+            "family_unknown",
+            "{family} is not read yet: it is no Vision Transformer of a known design, and no "
+            "classifier with attention that is cut into forward_features and forward_head, as "
+            "timm's are.",
+            family=type(module).__name__,
         )
     )
