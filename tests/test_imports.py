@@ -18,7 +18,7 @@ LAYERS = (
     (
         *("sentence", "version", "starting", "scalars", "registry", "image"),
         *("photo_files", "photo_icons", "photo_kinds", "photo_orientation", "photo_pixels"),
-        "attention_call",
+        *("attention_call", "windowed_call"),
     ),
     ("models",),
     (
