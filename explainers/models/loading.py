@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from torch import Tensor
 
 from explainers.models import checkpoint, hub
 from explainers.models.build import build, skeleton
@@ -20,6 +21,7 @@ from explainers.models.errors import ModelError
 from explainers.models.head_labels import head_labels
 from explainers.models.hub_cache import cached_file
 from explainers.models.labels import Labels, as_labels, given_labels
+from explainers.models.own_heads import one_layer_head
 from explainers.models.preprocessing import pixel_size
 from explainers.models.recipe import Recipe, read_recipe
 from explainers.models.reference_file import REFERENCES, build_reference
@@ -114,15 +116,30 @@ def _from_file(
 ) -> VisionModel:
     _demand_file(path)
     tensors = checkpoint.read_tensors(path, allow_pickle)
-    recipe = checkpoint.file_recipe(path, arch)
+    recipe, given = checkpoint.file_recipe(path, arch), _names(labels)
     if recipe.architecture in REFERENCES:
-        module = build_reference(recipe, tensors, size)
-        return _wrap(module, path.name, recipe, _names(labels))
+        return _wrap(build_reference(recipe, tensors, size), path.name, recipe, given)
     config = hub.timm_config(recipe.architecture)
     classifier = (recipe.config or {}).get("classifier") or getattr(config, "classifier", None)
+    tensors, note = _one_head(tensors, classifier, recipe, path.name)
     classes = checkpoint.head_classes(tensors, classifier)
-    recipe = replace(recipe, arguments={**recipe.arguments, "num_classes": classes})
-    return _wrap(build(recipe, tensors, size), path.name, recipe, _names(labels))
+    vit = _wrap(build(_with_classes(recipe, classes), tensors, size), path.name, recipe, given)
+    vit.notes = (*vit.notes, *([] if note is None else [note]))
+    return vit
+
+
+def _one_head(
+    tensors: dict[str, Tensor], classifier: Any, recipe: Recipe, source: str
+) -> tuple[dict[str, Tensor], Sentence | None]:
+    """The weights with the head under the model's own name; see `one_layer_head`."""
+    if not isinstance(classifier, str) or f"{classifier}.weight" in tensors:
+        return tensors, None
+    headless = skeleton(_with_classes(recipe, 0)).state_dict()
+    return one_layer_head(tensors, classifier, headless.keys(), source)
+
+
+def _with_classes(recipe: Recipe, classes: int) -> Recipe:
+    return replace(recipe, arguments={**recipe.arguments, "num_classes": classes})
 
 
 def _demand_file(path: Path) -> None:

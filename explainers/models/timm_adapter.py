@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from explainers.models import timm_blocks, token_removal
 from explainers.models.adapters import YES, Adapter, BlockParts, Pooling, Stages
 from explainers.models.errors import ModelError
+from explainers.models.own_heads import head_width
 from explainers.registry import Support
 
 _KINDS = {"VisionTransformer", "Eva", "Beit", "VisionTransformerRelPos", "NaFlexVit"}
@@ -38,7 +39,7 @@ class TimmAdapter(Adapter):
         self.pooling_name = module.global_pool
         self.pooling = self._pooling()
         # Without pooling the answer is one of every token, which is no class's.
-        self.classes = module.num_classes if module.global_pool else 0
+        self.classes = head_width(module) if module.global_pool else 0
 
     def _names(self) -> tuple[str, ...]:
         owner = self._module if hasattr(self._module, "cls_token") else self._embed
@@ -98,7 +99,8 @@ class TimmAdapter(Adapter):
         def head(stream: Tensor) -> Tensor:
             return module.forward_head(module.norm(stream))
 
-        return Stages(embed, tuple(module.blocks), head)
+        steps = [step for block in module.blocks for step in _halves(block)]
+        return Stages(embed, tuple(steps), head)
 
     def readout_support(self) -> Support:
         refined = self.pooling == "other" and self.calls > self.depth
@@ -156,3 +158,19 @@ def _first_weight(embedding: nn.Module) -> Tensor | None:
     """The weight of the layer that reads the photo: a hybrid's is its stem's convolution."""
     layers = (m for m in embedding.modules() if isinstance(m, (nn.Conv2d, nn.Linear)))
     return getattr(next(layers, None), "weight", None)
+
+
+def _halves(block: Any) -> tuple[Callable[[Tensor], Tensor], ...]:
+    """A plain block's attention and its MLP, each with its sum; another block as a whole."""
+    from timm.models.vision_transformer import Block
+
+    if type(block) is not Block:
+        return (block,)
+
+    def attend(stream: Tensor) -> Tensor:
+        return stream + block.drop_path1(block.ls1(block.attn(block.norm1(stream))))
+
+    def think(stream: Tensor) -> Tensor:
+        return stream + block.drop_path2(block.ls2(block.mlp(block.norm2(stream))))
+
+    return attend, think
