@@ -275,5 +275,5 @@ def follow(desk: Desk, turn: int, job: Job) -> Iterator[Job]:
 
 def trace_bytes(trace: Trace) -> int:
     """About what a trace holds: q and k of each block, once more for the gradients kept."""
-    calls = sum(call.q.nbytes + call.k.nbytes for call in trace.calls)
+    calls = sum(call.nbytes for call in trace.calls)
     return 2 * calls + trace.photo.pixels.nbytes

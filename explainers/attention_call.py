@@ -36,6 +36,11 @@ class AttentionCall:
         """How many tokens are looked at."""
         return self.k.shape[2]
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that q and k take."""
+        return self.q.nbytes + self.k.nbytes
+
     def item(self, index: int) -> AttentionCall:
         """The same call for one photo of the batch (views, no copies)."""
         one = slice(index, index + 1)

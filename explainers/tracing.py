@@ -46,7 +46,7 @@ def trace(
         model.attention_check = accept(model, capture, pixels)
     adapter, size = model.adapter, pixels.shape[-2:]
     seen = capture.calls if model.attention_check else []
-    calls = [adapter.on_grid(i, call.alone(), size) for i, call in enumerate(seen)]
+    calls: list[Any] = [adapter.on_grid(i, call.alone(), size) for i, call in enumerate(seen)]
     answer = logits if model.classes else None
     kept = {place: adapter.as_tokens(tensor.detach()) for place, tensor in capture.tensors.items()}
     return Trace(

@@ -17,9 +17,9 @@ _CHUNK = 2**21  # numbers in one chunk of attention rows: 8 MB
 class WindowedCall:
     """A call of B·W windows (see `AttentionCall`), each row of which is over all of the grid.
 
-    call: q (B·W, H, n, D), k (B·W, H, m, D). queries: (W, n), the token each query slot holds;
-    keys: (W, m), the cell each key slot holds; −1 is padding. rows, columns: number of tokens
-    with a row, and of cells a row is over (a layer that pools its queries or keys has two
+    call: q (B·W, H, n, D), k (B·W, H, m, D). queries: (W, n), the cell that each query slot
+    holds; keys: (W, m), that of each key slot; −1 is padding. rows_count, columns_count: the
+    cells with a row, and those a row is over (a layer that pools its queries or keys has two
     grids). A row is 0 outside its own window; what falls on padding is missing from its sum.
     """
 
@@ -43,6 +43,11 @@ class WindowedCall:
     @property
     def heads(self) -> int:
         return self.call.q.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that q and k take."""
+        return self.call.nbytes
 
     def item(self, index: int) -> WindowedCall:
         """The same call for one photo of the batch (views, no copies)."""
@@ -97,3 +102,7 @@ class WindowedCall:
         """The attention of some rows in pieces: (row indices, (B, heads, rows, cells))."""
         for some in rows.split(max(1, _CHUNK // (self.heads * self.columns_count))):
             yield some, self.rows(some, head)
+
+
+Call = AttentionCall | WindowedCall
+"""A call whose rows are over the grid."""

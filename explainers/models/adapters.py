@@ -18,6 +18,7 @@ from explainers.models.errors import ModelError
 from explainers.models.parts import NAMES, BlockParts, Pooling, Stages, Watched
 from explainers.registry import YES, Support
 from explainers.sentence import Sentence
+from explainers.windowed_call import Call
 
 Grid = tuple[int, int]
 
@@ -120,11 +121,12 @@ class Adapter(EmbeddingViews):
     # -- attention -----------------------------------------------------------------------------
 
     def block_grids(self, block: int, size: Sequence[int]) -> tuple[Grid, Grid]:
-        """The grids of a block's rows and of the cells they are over: (of queries, of keys).
-
-        Where they are not the model's `grid`, the block has no prefix tokens.
-        """
+        """The grids of a block's rows and of the cells they are over: (of queries, of keys)."""
         return self.grid(size), self.grid(size)
+
+    def look_support(self) -> Support:
+        """Whether one row of the last block's attention is its look for the answer."""
+        return self.decision_support()
 
     def attention_support(self) -> Support:
         """Whether each block makes one attention call whose rows are distributions."""
@@ -151,7 +153,11 @@ class Adapter(EmbeddingViews):
             ),
         )
 
-    def on_grid(self, index: int, call: AttentionCall, size: Sequence[int]) -> AttentionCall:
+    def fold(self, index: int, tensor: Tensor) -> Tensor:
+        """q, k, v or the output of the index-th call as (B, H, N, D), where it has windows apart."""
+        return tensor
+
+    def on_grid(self, index: int, call: AttentionCall, size: Sequence[int]) -> Call:
         """The index-th call of a pass over (height, width) pixels, its tokens in reading order.
 
         Families whose calls are about windows, or hold photos and windows in one dimension,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from explainers.attention_call import AttentionCall
 from explainers.models.adapters import Adapter, BlockParts, Pooling
 from explainers.models.windows import windows
-from explainers.windowed_call import WindowedCall
+from explainers.windowed_call import Call, WindowedCall
 
 
 def is_sam(module: nn.Module) -> bool:
@@ -57,7 +57,7 @@ class SamAdapter(Adapter):
         side = self._window(index)
         return windows(self.grid(size), (side, side))
 
-    def on_grid(self, index: int, call: AttentionCall, size: Sequence[int]) -> AttentionCall:
+    def on_grid(self, index: int, call: AttentionCall, size: Sequence[int]) -> Call:
         if not self._window(index):
             return call
         rows, columns = self.grid(size)
