@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
@@ -16,6 +12,7 @@ from PIL import Image
 
 from explainers.heatmap import HeatMap
 from explainers.render.colours import check_colours, colour_table
+from explainers.render.figure_files import file_bytes
 from explainers.render.legend import number, ticks
 from explainers.render.npz import about, to_json
 from explainers.render.overlay import overlay, widest
@@ -23,11 +20,6 @@ from explainers.render.scale import make_scale
 
 NARROWEST, WIDEST = 900, 1600
 """Width of the pictures in a figure, in pixels: 300 to 500 dpi at three inches."""
-
-SETTINGS = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "ViTScope"}
-"""Fonts embedded as text (not outlines), and the same identifiers on every save."""
-
-_settings_lock = threading.Lock()
 
 
 def figure_bytes(heat: HeatMap, suffix: str, **options: Any) -> bytes:
@@ -38,20 +30,7 @@ def figure_bytes(heat: HeatMap, suffix: str, **options: Any) -> bytes:
     """
     figure = heat_figure(heat, **options)
     everything = to_json({"provenance": heat.provenance, "about": about(heat)})
-    buffer = io.BytesIO()
-    extra: dict[str, Any]
-    if suffix == ".pdf":
-        creator = {"Creator": "ViTScope", "Title": heat.title, "Keywords": everything}
-        extra = {"metadata": {**creator, "CreationDate": None, "ModDate": None}}
-    elif suffix == ".svg":
-        creator = {"Creator": "ViTScope", "Title": heat.title, "Description": everything}
-        extra = {"metadata": {**creator, "Date": None}}
-    else:
-        tags = {270: everything, 305: "ViTScope"}  # ImageDescription, Software
-        extra = {"pil_kwargs": {"compression": "tiff_adobe_deflate", "tiffinfo": tags}}
-    with _settings():
-        figure.savefig(buffer, format=suffix.lstrip("."), dpi=300, **extra)
-    return buffer.getvalue()
+    return file_bytes(figure, suffix, heat.title, everything)
 
 
 def heat_figure(heat: HeatMap, **options: Any) -> Figure:
@@ -102,16 +81,3 @@ def to_image(figure: Figure) -> Image.Image:
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
-
-
-@contextmanager
-def _settings() -> Iterator[None]:
-    """Our font settings while one figure is written; they are global, hence the lock."""
-    with _settings_lock:
-        settings: Any = matplotlib.rcParams
-        before = {name: settings[name] for name in SETTINGS}
-        settings.update(SETTINGS)
-        try:
-            yield
-        finally:
-            settings.update(before)

@@ -1,0 +1,292 @@
+"""A figure of several maps for a paper: exact width, real text, letters, colour bars with units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
+
+from explainers.heatmap import HeatMap
+from explainers.image import Photo
+from explainers.registry import methods
+from explainers.render.colours import check_colours, colour_table
+from explainers.render.figure_files import DPI, file_bytes
+from explainers.render.legend import number, text_font, ticks
+from explainers.render.npz import about, to_json
+from explainers.render.overlay import overlay, widest
+from explainers.render.scale import make_scale
+from explainers.render.sheet import wrapped
+from explainers.sentence import Sentence
+
+MM = 25.4
+POINTS = 72
+LEADING = 1.25
+"""Distance of lines of text, in heights of its letters."""
+
+LEAST = 26.0
+"""The narrowest panel, in mm, unless a number of columns is asked for."""
+
+GAP, BAR = 2.0, 1.8
+"""Between panels, and the height of a colour bar, in mm."""
+
+SUFFIXES = (".pdf", ".svg", ".png", ".tiff")
+
+_MEASURED = 100  # size of the font that text is measured with
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One picture of a figure: a map drawn with options of `overlay`, or a photo by itself."""
+
+    what: HeatMap | Photo
+    title: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """width: of the figure, in mm. columns: panels side by side, 0 for as many as are well seen.
+    font: size of the text, in points. dpi: of the pictures in it, at least. letters: a, b, c, …
+    bars: a colour bar below each map."""
+
+    width: float = 89
+    columns: int = 0
+    font: float = 7
+    dpi: int = DPI
+    letters: bool = True
+    bars: bool = True
+
+    def __post_init__(self) -> None:
+        _demand("width", self.width, 20, 500)
+        _demand("columns", self.columns, 0, 20)
+        _demand("font", self.font, 4, 24)
+        _demand("dpi", self.dpi, 72, 1200)
+
+
+def plate_bytes(panels: Sequence[Panel], layout: Layout, suffix: str) -> bytes:
+    """The figure as a ``.pdf``, ``.svg``, ``.png`` or ``.tiff`` file.
+
+    Its metadata hold the provenance of every map, so the file serves as a recipe too.
+    """
+    if suffix not in SUFFIXES:
+        raise ValueError(
+            Sentence(
+                "plate_suffix",
+                "A figure is saved as {known}; {given} is none of these.",
+                known=", ".join(SUFFIXES),
+                given=suffix,
+            )
+        )
+    heats = heats_of(panels)
+    everything = {
+        "maps": [heat.provenance for heat in heats],
+        "about": [about(heat) for heat in heats],
+    }
+    title = "; ".join(panel.title for panel in panels)
+    return file_bytes(plate(panels, layout), suffix, title, to_json(everything), layout.dpi)
+
+
+def heats_of(panels: Sequence[Panel]) -> list[HeatMap]:
+    """The maps among the panels."""
+    return [panel.what for panel in panels if isinstance(panel.what, HeatMap)]
+
+
+def plate(panels: Sequence[Panel], layout: Layout) -> Figure:
+    """The panels in rows, each under its title, exactly ``layout.width`` mm wide.
+
+    ValueError without panels, or where they leave no room for a picture.
+    """
+    columns = _columns(len(panels), layout)
+    side = (layout.width - GAP * (columns - 1)) / columns  # mm
+    if not panels or side < 5:
+        raise ValueError(
+            Sentence(
+                "plate_room",
+                "{count} pictures in {columns} columns do not fit into {width} mm; choose fewer "
+                "columns, and at least one picture.",
+                count=len(panels),
+                columns=columns,
+                width=f"{layout.width:g}",
+            )
+        )
+    line = layout.font * LEADING * MM / POINTS
+    indent = 1.3 * layout.font * MM / POINTS if layout.letters else 0.0
+    titles = [_lines(panel.title, layout.font, side - indent) for panel in panels]
+    legends = [_Legend(panel, layout, side) for panel in panels]
+    starts = range(0, len(panels), columns)
+    rows = [slice(start, start + columns) for start in starts]
+    heights = [
+        (
+            line * max(len(lines) for lines in titles[row]) + 0.6,
+            max(side * _tall(panel) for panel in panels[row]),
+            max(legend.height for legend in legends[row]),
+        )
+        for row in rows
+    ]
+    height = sum(map(sum, heights)) + GAP * (len(rows) - 1)
+    drawing = _Drawing(layout, height)
+    top = 0.0
+    for row, (above, tall, below) in zip(rows, heights, strict=True):
+        for column, index in enumerate(range(*row.indices(len(panels)))):
+            left = column * (side + GAP)
+            if layout.letters:
+                drawing.text(left, top, letter(index), bold=True)
+            for place, text in enumerate(titles[index]):
+                drawing.text(left + indent, top + place * line, text)
+            picture = _picture(panels[index], side, layout.dpi)
+            drawing.picture(picture, left, top + above, side, side * _tall(panels[index]))
+            legends[index].draw(drawing, left, top + above + side * _tall(panels[index]))
+        top += above + tall + below + GAP
+    return drawing.figure
+
+
+class _Drawing:
+    """A page measured in mm from its upper left corner."""
+
+    def __init__(self, layout: Layout, height: float) -> None:
+        self.width, self.height, self.font = layout.width, height, layout.font
+        self.figure = Figure(figsize=(layout.width / MM, height / MM))
+        FigureCanvasAgg(self.figure)
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        align: str = "left",
+        size: float = 1,
+        bold: bool = False,
+    ) -> None:
+        self.figure.text(
+            x / self.width,
+            1 - y / self.height,
+            text,
+            fontsize=self.font * size,
+            fontweight="bold" if bold else "normal",
+            ha=align,
+            va="top",
+            parse_math=False,  # a $ in a name is no formula
+        )
+
+    def picture(self, pixels: Any, x: float, y: float, width: float, height: float) -> None:
+        axes = self.figure.add_axes(
+            (
+                x / self.width,
+                1 - (y + height) / self.height,
+                width / self.width,
+                height / self.height,
+            )
+        )
+        axes.set_axis_off()
+        # Pixels as they are, in vector files too.
+        axes.imshow(pixels, interpolation="none", aspect="auto")
+
+
+class _Legend:
+    """The colour bar of a panel: the bar, its numbers, and what they count."""
+
+    def __init__(self, panel: Panel, layout: Layout, side: float) -> None:
+        self.side = side
+        self.step = layout.font * 0.9 * LEADING * MM / POINTS
+        self.numbers: list[tuple[float, str]] = []
+        self.unit: list[str] = []
+        self.height = 0.0
+        heat = panel.what
+        if not layout.bars or isinstance(heat, Photo) or heat.kind == "rgb":
+            return
+        scale = make_scale(heat, panel.options.get("limit"), panel.options.get("scale", "zero"))
+        self.colours = colour_table(check_colours(panel.options.get("colours"), heat.signed))
+        marks = ticks(scale)
+        places = [0.0, 0.5, 1.0][: len(marks)]
+        self.numbers = [(at, number(mark)) for at, mark in zip(places, marks, strict=True)]
+        if _width("   ".join(text for _, text in self.numbers), layout.font * 0.9) > side:
+            self.numbers = [self.numbers[0], self.numbers[-1]]
+        unit = unit_of(heat)
+        self.unit = _lines(unit, layout.font * 0.9, side) if unit else []
+        self.height = 0.8 + BAR + 0.3 + self.step * (1 + len(self.unit))
+
+    def draw(self, drawing: _Drawing, left: float, top: float) -> None:
+        if not self.height:
+            return
+        strip = self.colours[None]  # (1, 255, 3)
+        drawing.picture(strip, left, top + 0.8, self.side, BAR)
+        under = top + 0.8 + BAR + 0.3
+        for at, text in self.numbers:
+            align = {0.0: "left", 0.5: "center", 1.0: "right"}[at]
+            drawing.text(left + at * self.side, under, text, align, 0.9)
+        for place, text in enumerate(self.unit, 1):
+            drawing.text(left + self.side / 2, under + place * self.step, text, "center", 0.9)
+
+
+def unit_of(heat: HeatMap) -> str:
+    """What the map's values are counted in; empty where they compare within the map only."""
+    named = {"consensus": "mean rank, 0 to 1", "difference": "difference"}
+    if heat.method in named:
+        return named[heat.method]
+    declared = methods().get(heat.method)
+    template = "" if declared is None else declared.unit
+    return template.format(**heat.parameters)
+
+
+def _picture(panel: Panel, side: float, dpi: int) -> np.ndarray:
+    """The panel's pixels (H, W, 3), enough of them for ``dpi`` at ``side`` mm."""
+    photo = panel.what if isinstance(panel.what, Photo) else panel.what.photo
+    width = min(max(1, math.ceil(side / MM * dpi)), widest(photo))
+    if isinstance(panel.what, HeatMap):
+        return np.asarray(overlay(panel.what, width=width, **panel.options))
+    height = max(1, round(width * photo.height / photo.width))
+    return np.asarray(photo.to_pil().resize((width, height), Image.Resampling.LANCZOS))
+
+
+def _tall(panel: Panel) -> float:
+    photo = panel.what if isinstance(panel.what, Photo) else panel.what.photo
+    return photo.height / photo.width
+
+
+def _columns(count: int, layout: Layout) -> int:
+    if layout.columns:
+        return min(layout.columns, max(count, 1))
+    most = max(1, int((layout.width + GAP) // (LEAST + GAP)))
+    rows = math.ceil(max(count, 1) / most)
+    return math.ceil(max(count, 1) / rows)
+
+
+def letter(index: int) -> str:
+    """a, b, …, z, aa, ab, …"""
+    text = ""
+    index += 1
+    while index:
+        index, rest = divmod(index - 1, 26)
+        text = chr(ord("a") + rest) + text
+    return text
+
+
+def _width(text: str, size: float) -> float:
+    """Width in mm of a text ``size`` points high."""
+    return text_font(_MEASURED).getlength(text) / _MEASURED * size * MM / POINTS
+
+
+def _lines(text: str, size: float, width: float) -> list[str]:
+    """The text in lines of at most ``width`` mm."""
+    room = max(1, int(width * POINTS / MM / size * _MEASURED))
+    return wrapped(text, text_font(_MEASURED), room)
+
+
+def _demand(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise ValueError(
+            Sentence(
+                "plate_layout",
+                "The figure's {name} must be from {low} to {high}; {given} was given.",
+                name=name,
+                low=low,
+                high=high,
+                given=value,
+            )
+        )
