@@ -32,8 +32,8 @@ LEADING = 1.25
 LEAST = 26.0
 """The narrowest panel, in mm, unless a number of columns is asked for."""
 
-GAP, BAR = 2.0, 1.8
-"""Between panels, and the height of a colour bar, in mm."""
+GAP, BAR, EDGE = 2.0, 1.8, 0.5
+"""Between panels, the height of a colour bar, and above and below all, in mm."""
 
 SUFFIXES = (".pdf", ".svg", ".png", ".tiff")
 
@@ -129,16 +129,17 @@ def plate(panels: Sequence[Panel], layout: Layout) -> Figure:
         )
         for row in rows
     ]
-    height = sum(map(sum, heights)) + GAP * (len(rows) - 1)
+    height = sum(map(sum, heights)) + GAP * (len(rows) - 1) + 2 * EDGE
     drawing = _Drawing(layout, height)
-    top = 0.0
+    top = EDGE
     for row, (above, tall, below) in zip(rows, heights, strict=True):
         for column, index in enumerate(range(*row.indices(len(panels)))):
             left = column * (side + GAP)
+            first = top + above - 0.6 - line * len(titles[index])  # titles stand on their pictures
             if layout.letters:
-                drawing.text(left, top, letter(index), bold=True)
+                drawing.text(left, first, letter(index), bold=True)
             for place, text in enumerate(titles[index]):
-                drawing.text(left + indent, top + place * line, text)
+                drawing.text(left + indent, first + place * line, text)
             picture = _picture(panels[index], side, layout.dpi)
             drawing.picture(picture, left, top + above, side, side * _tall(panels[index]))
             legends[index].draw(drawing, left, top + above + side * _tall(panels[index]))
