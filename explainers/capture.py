@@ -83,16 +83,21 @@ class Capture(TorchFunctionMode):
         if is_causal:
             size = query.shape[-2], key.shape[-2]
             mask = torch.ones(size, dtype=torch.bool, device=query.device).tril()
-        scale = scale or query.shape[-1] ** -0.5
-        if query.dim() != 3:
-            self._record(query, key, value, mask, scale, output)
+        return self._seen(query, key, value, mask, scale or query.shape[-1] ** -0.5, output)
+
+    def _seen(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, output: Tensor
+    ) -> Tensor:
+        """Record an attention; what the model goes on with is returned."""
+        if q.dim() != 3:
+            self._record(q, k, v, mask, scale, output)
             return output
         # Photos and heads in one dimension, (B·H, N, D). What is handed on comes from the
         # split output, so that a gradient reaches the latter.
-        query, key, value, split = (self._heads(t) for t in (query, key, value, output))
+        q, k, v, split = (self._heads(t) for t in (q, k, v, output))
         if mask is not None and mask.dim() == 3:
             mask = self._heads(mask) if mask.shape[0] > 1 else mask[None]
-        self._record(query, key, value, mask, scale, split)
+        self._record(q, k, v, mask, scale, split)
         return split.flatten(0, 1)
 
     def _heads(self, tensor: Tensor) -> Tensor:
@@ -124,7 +129,7 @@ class Capture(TorchFunctionMode):
         if self._records and len(args) == 2:
             done = self._written.product(args[0], args[1], output)
             if done:
-                self._record(done.q, done.k, done.v, done.mask, done.scale, output)
+                return self._seen(done.q, done.k, done.v, done.mask, done.scale, output)
         return output
 
     def _softmax(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:

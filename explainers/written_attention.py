@@ -43,7 +43,7 @@ class WrittenAttention:
 
     def product(self, left: Any, right: Any, output: Tensor) -> Written | None:
         """A matrix product has run; the attention it completes, if it does."""
-        if not (_is_four(left) and _is_four(right)):
+        if not (_has_heads(left) and _has_heads(right)):
             return None
         steps = self._steps
         if steps and steps.weights is not None and left.shape == steps.weights.shape:
@@ -77,5 +77,6 @@ class WrittenAttention:
             steps.scores = output
 
 
-def _is_four(tensor: Any) -> bool:
-    return isinstance(tensor, Tensor) and tensor.dim() == 4
+def _has_heads(tensor: Any) -> bool:
+    """Whether a tensor can be (B, H, N, D), or (B·H, N, D)."""
+    return isinstance(tensor, Tensor) and tensor.dim() in (3, 4)
