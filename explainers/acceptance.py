@@ -30,11 +30,13 @@ def accept(model: VisionModel, capture: Capture, pixels: Tensor) -> Support:
                 expected=adapter.calls,
             ),
         )
-    rows, columns = adapter.grid(pixels.shape[-2:])
-    expected = adapter.prefix + rows * columns
+    size = pixels.shape[-2:]
     for index, seen in enumerate(capture.calls[: adapter.depth]):
-        call = adapter.on_grid(index, seen, pixels.shape[-2:])
-        if not call.rows_count == call.columns_count == expected:
+        call = adapter.on_grid(index, seen, size)
+        grids = adapter.block_grids(index, size)
+        cells = [adapter.prefix + rows * columns for rows, columns in grids]
+        if [call.rows_count, call.columns_count] != cells:
+            rows, columns = grids[0]
             return Support(
                 False,
                 Sentence(
@@ -45,7 +47,7 @@ def accept(model: VisionModel, capture: Capture, pixels: Tensor) -> Support:
                     prefix=adapter.prefix,
                     rows=rows,
                     columns=columns,
-                    expected=expected,
+                    expected=cells[0],
                 ),
             )
     worst = max(capture.deviations, default=float("inf"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-_CHUNK = 2**21  # numbers in one chunk of attention rows: 8 MB
+_CHUNK = 2**20  # numbers in one chunk of attention rows: 4 MB
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,10 @@ class AttentionCall:
     mask: Tensor | None = None
     v: Tensor | None = None
     output: Tensor | None = None
+
+    @property
+    def heads(self) -> int:
+        return self.q.shape[1]
 
     @property
     def rows_count(self) -> int:

@@ -106,6 +106,7 @@ class Capture(TorchFunctionMode):
     def _record(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, output: Tensor
     ) -> None:
+        q, k, v, output = (self.adapter.fold(len(self.calls), t) for t in (q, k, v, output))
         call = AttentionCall(_own(q), _own(k), scale, None if mask is None else mask.detach())
         if self._check:
             self._unchecked = replace(call, v=v.detach())
@@ -162,6 +163,11 @@ class Capture(TorchFunctionMode):
             found = self._norms.product(args[0], args[1], output)
             if found:
                 self._normed(*found, output)
+        return output
+
+    def _view(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
+        output = func(*args, **kwargs)
+        self._written.view(args[0], output)
         return output
 
     def _cast(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
@@ -234,11 +240,13 @@ _HANDLERS: dict[Any, Callable[[Capture, Callable[..., Any], Any, Any], Any]] = {
     F.layer_norm: Capture._norm,
     F.rms_norm: Capture._norm,
     F.linear: Capture._linear,
+    F.conv2d: Capture._linear,
     last_map: Capture._last_map,
     **dict.fromkeys((Tensor.matmul, torch.matmul), Capture._matmul),
     **dict.fromkeys((Tensor.softmax, torch.softmax, F.softmax), Capture._softmax),
     **dict.fromkeys((Tensor.add, torch.add), Capture._add),
     **dict.fromkeys((Tensor.mul, torch.mul), Capture._mul),
+    Tensor.view: Capture._view,
     **dict.fromkeys((Tensor.float, Tensor.to, Tensor.type_as), Capture._cast),
 }
 

@@ -17,11 +17,20 @@ Question = Literal["look", "counted", "without", "sees"]
 """Where did it look / what counted for this class / what happens without it / what does it see."""
 
 Need = Literal[
-    "attention", "decision", "chain", "merge", "class", "gradients", "readout", "features"
+    "attention",
+    "look",
+    "decision",
+    "chain",
+    "merge",
+    "class",
+    "gradients",
+    "readout",
+    "features",
 ]
-"""What a model must offer: attention rows, one decision row, blocks that all read the same
-tokens, heads merged by one linear layer, class logits, gradients, a head that can be asked
-about any block's tokens, the features entering and leaving a block."""
+"""What a model must offer: attention rows, a row of the last block that is its look there, one
+such row that leads back to the patches of the photo, blocks that all read the same tokens,
+heads merged by one linear layer, class logits, gradients, a head that can be asked about any
+block's tokens, the features entering and leaving a block."""
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from explainers.attention_call import AttentionCall
-from explainers.block_gradients import LARGE, block_by_block
 from explainers.gradients import Gradients, Graph, Objective, class_score, gradient_pass
 from explainers.image import Geometry, Photo
 from explainers.models.errors import ModelError
 from explainers.models.vision_model import VisionModel
 from explainers.scalars import index_in, shown, whole_number
 from explainers.sentence import Sentence
+from explainers.step_gradients import LARGE, step_by_step
 from explainers.tensors import Tensors
 
 
@@ -136,6 +136,13 @@ class Trace:
         """Rows and columns of patches, from the model and the actual input."""
         return self.model.adapter.grid(self.pixels.shape[-2:])
 
+    def block_grids(self, block: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The grids of a block's rows of attention, and of the cells that each row is over.
+
+        Both are `grid`, except in models of several grids.
+        """
+        return self.model.adapter.block_grids(block, self.pixels.shape[-2:])
+
     # -- tensors -----------------------------------------------------------------------------
 
     def tensor(self, name: str, block: int) -> Tensor:
@@ -172,13 +179,14 @@ class Trace:
         """
         self._one()
         block = index_in("block", block, self.depth)
+        call = self.calls[block]
         if head is not None:
-            head = index_in("head", head, self.heads)
+            head = index_in("head", head, call.heads)
         chosen: Tensor | slice = slice(None)
         if rows is not None:
-            places = [index_in("row", row, self.tokens) for row in np.atleast_1d(rows)]
+            places = [index_in("row", row, call.rows_count) for row in np.atleast_1d(rows)]
             chosen = torch.as_tensor(places, dtype=torch.long, device=self.pixels.device)
-        attention = self.calls[block].rows(chosen, head)[0]
+        attention = call.rows(chosen, head)[0]
         return attention if head is None else attention[0]
 
     def decision_row(self, row: int | None = None) -> Tensor:
@@ -188,15 +196,27 @@ class Trace:
         starts at the mean over heads of its latent's row. row: this token's row instead.
         Raises ModelError where no row is the model's look.
         """
+        support = self.model.adapter.decision_support()
+        if row is None and not support:
+            raise ModelError(support.reason)
+        return self.look(self.depth - 1, row)
+
+    def look(self, block: int, row: int | None = None) -> Tensor:
+        """The same for one block, of a model whose blocks need not have one grid.
+
+        ModelError without a row where the answer is not drawn from the block's own tokens.
+        """
         dtype = torch.float64 if self.pixels.dtype == torch.float64 else torch.float32
         if row is not None:
-            row = index_in("row", row, self.tokens)
-            weights = torch.zeros(self.tokens, dtype=dtype, device=self.pixels.device)
-            weights[row] = 1
+            tokens = self.calls[block].rows_count if self.calls else self.tokens
+            weights = torch.zeros(tokens, dtype=dtype, device=self.pixels.device)
+            weights[index_in("row", row, tokens)] = 1
             return weights
-        support = self.model.adapter.decision_support()
+        support = self.model.adapter.look_support()
         if not support:
             raise ModelError(support.reason)
+        if self.block_grids(block)[0] != self.grid:
+            raise _no_look(block, self.block_grids(block)[0])
         if self.pool is not None:
             return self.pooled_row(self.pool.rows(slice(0, 1))[0, :, 0].mean(0))
         return self.model.adapter.decision_weights(self.tokens).to(self.pixels.device, dtype)
@@ -228,13 +248,26 @@ class Trace:
                 return graph.backward(objective)
         stages = self.model.adapter.stages()
         if stages is not None and self.tokens >= LARGE:
-            return block_by_block(self.model, stages, self.pixels, objective)
+            return step_by_step(self.model, stages, self.pixels, objective)
         return gradient_pass(self.model, self.pixels, objective)
 
     def _one(self) -> Trace:
         if len(self) != 1:
             raise ValueError(f"this trace holds {len(self)} photos; choose one: trace[i]")
         return self
+
+
+def _no_look(block: int, grid: tuple[int, int]) -> ModelError:
+    return ModelError(
+        Sentence(
+            "no_look_in_block",
+            "Block {block} has a grid of its own ({rows}×{columns}), from whose cells the answer "
+            "is not drawn; choose the row of one of its cells, or the last block.",
+            block=block,
+            rows=grid[0],
+            columns=grid[1],
+        )
+    )
 
 
 def demand_trace(given: object) -> None:

@@ -69,12 +69,36 @@ class WrittenAttention:
             steps.scores = output
 
     def scaling(self, left: Any, right: Any, output: Tensor) -> None:
-        """A product with a number has run: a scale, where it was of bare scores."""
+        """A product has run: a scale, where it was of the scores with a number, or one a head."""
         steps = self._steps
-        if steps and left is steps.scores and isinstance(right, (int, float)):
+        if not steps or left is not steps.scores:
+            return
+        if isinstance(right, Tensor):
+            if right.shape[-2:] != (1, 1):  # another one for each query or key
+                return
+            steps.q = steps.q * right
+        elif isinstance(right, (int, float)):
             steps.scale *= right
-            steps.mask = None if steps.mask is None else steps.mask * right
-            steps.scores = output
+        else:
+            return
+        steps.mask = None if steps.mask is None else steps.mask * right
+        steps.scores = output
+
+    def view(self, before: Any, output: Tensor) -> None:
+        """A view was taken: of scores (B·W, H, n, n) as (B, W, H, n, n), or the way back.
+
+        What is added in between is one mask for each of W windows.
+        """
+        steps = self._steps
+        if not steps or before is not steps.scores or output.shape[-3:] != before.shape[-3:]:
+            return
+        mask = steps.mask
+        if mask is not None and output.dim() == 5:
+            alike = mask.dim() < 4 or mask.shape[0] == 1  # the same in every window
+            mask = mask if alike else mask.expand_as(before).reshape(output.shape)
+        elif mask is not None and mask.dim() == 5:
+            mask = mask.expand(before.shape).flatten(0, 1)
+        steps.mask, steps.scores = mask, output
 
 
 def _has_heads(tensor: Any) -> bool:

@@ -27,11 +27,11 @@ def attention(
     Heads are fused by mean or maximum, or one is taken. Where several rows feed the head
     (DIST, average pooling) the rows are weighted as the model weighs them.
     """
-    weights = trace.decision_row(row)  # (N,)
-    look = torch.zeros_like(weights)
+    weights = trace.look(block, row)  # (N,)
+    look = weights.new_zeros(trace.calls[block].columns_count)
     for rows, fused in fused_rows(trace, block, head, weights.nonzero().flatten()):
         look += weights[rows] @ fused
-    return over_patches(trace, look)
+    return over_patches(trace, look, grid=trace.block_grids(block)[1])
 
 
 def fused_rows(
@@ -50,14 +50,17 @@ def fused_rows(
         yield chunk, heads[0] if isinstance(fusion, int) else fuse[fusion](heads, 0)
 
 
-def over_patches(trace: Trace, look: Tensor, share: bool = True) -> Finding:
+def over_patches(
+    trace: Trace, look: Tensor, share: bool = True, grid: tuple[int, int] | None = None
+) -> Finding:
     """A row over tokens (N,) as a finding: the patches' grid, and the share on the prefix.
 
     share: whether the row is a distribution, so that the prefix tokens' part means something.
+    grid: the row's own, in a model of several grids.
     """
     prefix = trace.prefix
     return Finding(
-        values=look[prefix:].reshape(trace.grid).cpu().numpy(),
+        values=look[prefix:].reshape(grid or trace.grid).cpu().numpy(),
         prefix_share=float(look[:prefix].sum()) if share else None,
     )
 
@@ -72,7 +75,7 @@ METHOD = register(
         class_specific=False,
         signed=False,
         unit="share of attention",
-        needs=("attention", "decision"),
+        needs=("attention", "look"),
         cost=lambda parameters, patches: 0,
         paper="Dosovitskiy et al., An Image is Worth 16x16 Words, ICLR 2021",
         bibtex="""@inproceedings{dosovitskiy2021image,

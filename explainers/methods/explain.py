@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -12,10 +12,12 @@ import numpy as np
 import torch
 
 from explainers.heatmap import HeatMap, Target
+from explainers.image import Geometry
 from explainers.methods.parameters import check_parameters
 from explainers.methods.scoring import Objective, Progress
 from explainers.models.errors import ModelError
 from explainers.registry import Method, find_method
+from explainers.scalars import whole_number
 from explainers.sentence import Sentence
 from explainers.trace import Trace, demand_trace
 from explainers.version import __version__
@@ -61,7 +63,7 @@ def _explain_one(
     progress: Progress | None,
     parameters: Mapping[str, Any],
 ) -> HeatMap:
-    chosen = check_parameters(method, parameters, trace.depth, trace.heads, trace.tokens)
+    chosen = check_parameters(method, parameters, *_ranges(method, trace, parameters))
     aim, contrast, objective = None, None, None
     if method.class_specific and (trace.model.classes or "class" in method.needs):
         aim = find_target(trace, target)
@@ -95,6 +97,7 @@ def _explain_one(
                 method=method.title,
             )
         )
+    geometry = _geometry(trace, values, finding.kind)
     heat = HeatMap(
         values=values,
         kind=finding.kind,
@@ -103,17 +106,39 @@ def _explain_one(
         title=method.title,
         meaning=method.meaning,
         photo=trace.photo,
-        geometry=trace.geometry,
+        geometry=geometry,
         target=aim,
         against=contrast,
         parameters=chosen,
         prefix_share=finding.prefix_share,
         figures=dict(finding.figures),
         notes=(*finding.notes, *_grid_note(trace)),
-        provenance=_provenance(method, trace, chosen, aim, contrast),
+        provenance={
+            **_provenance(method, trace, chosen, aim, contrast),
+            "geometry": asdict(geometry),
+        },
     )
     heat.values.flags.writeable = False
     return heat
+
+
+def _ranges(method: Method, trace: Trace, parameters: Mapping[str, Any]) -> tuple[int, int, int]:
+    """How many blocks, heads and tokens settings can name: those of the block asked for."""
+    block = whole_number(parameters.get("block", -1))
+    whole = block is not None and -trace.depth <= block < trace.depth
+    if whole and trace.calls and "attention" in method.needs:
+        call = trace.calls[block]  # type: ignore[index]
+        return trace.depth, call.heads, call.rows_count
+    return trace.depth, trace.heads, trace.tokens
+
+
+def _geometry(trace: Trace, values: np.ndarray, kind: str) -> Geometry:
+    """The trace's; with other cells for a map over a block's own grid."""
+    grid = (values.shape[0], values.shape[1])
+    if kind == "pixels" or grid == trace.grid:
+        return trace.geometry
+    height, width = trace.geometry.input_size
+    return replace(trace.geometry, patch=(height // grid[0], width // grid[1]))
 
 
 def find_target(trace: Trace, spec: int | str | None) -> Target:
@@ -158,7 +183,6 @@ def _provenance(
         "precision": str(trace.pixels.dtype).removeprefix("torch."),
         "photo_sha256": trace.photo.sha256,
         "preprocessing": preprocessing,
-        "geometry": asdict(trace.geometry),
         "method": method.name,
         "parameters": dict(parameters),
         "target": None if target is None else asdict(target),

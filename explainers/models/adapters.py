@@ -154,7 +154,7 @@ class Adapter(EmbeddingViews):
         )
 
     def fold(self, index: int, tensor: Tensor) -> Tensor:
-        """q, k, v or the output of the index-th call as (B, H, N, D), where it has windows apart."""
+        """q, k, v or output of the index-th call as (B·W, H, N, D), windows being a batch."""
         return tensor
 
     def on_grid(self, index: int, call: AttentionCall, size: Sequence[int]) -> Call:

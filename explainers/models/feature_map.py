@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -40,6 +40,7 @@ class FeatureMap:
     grid: rows and columns of the last map's cells. prefix: tokens before them. found: whether
     a tensor was seen at which the cells still count towards the answer: the output of
     ``forward_features`` or, where ``norm`` is not None, of the layer norm with that weight.
+    even: whether the answer moves alike with every cell, as it does where their mean is read.
     composed: whether ``forward_head(forward_features(x))`` is the model's very answer.
     attends: whether attention (a softmax) was seen at all.
     """
@@ -49,6 +50,7 @@ class FeatureMap:
     layout: Layout
     found: bool
     norm: Tensor | None
+    even: bool
     composed: bool
     attends: bool
 
@@ -108,7 +110,7 @@ def find_map(module: Any, size: Grid) -> FeatureMap:
     if first.is_meta:
         shaped = next(filter(None, (_shape(t, module, size) for t, _ in places)), None)
         grid, prefix, layout = shaped or (_reduced(module, size), 0, "tokens")
-        return FeatureMap(grid, prefix, layout, True, None, True, seen.attends)
+        return FeatureMap(grid, prefix, layout, True, None, False, True, seen.attends)
     with torch.inference_mode(False), torch.enable_grad():  # rounding may differ without a graph
         composed = isinstance(answer, Tensor) and torch.equal(module(pixels), answer)
         silent = not _gradient(answer, pixels).any()  # a head of zeros says nothing
@@ -117,11 +119,14 @@ def find_map(module: Any, size: Grid) -> FeatureMap:
         if shape is None or (not composed if weight is None else not shape[1]):
             continue  # only where a class token is read do the cells stop counting before the end
         grid, prefix, layout = shape
-        found = FeatureMap(grid, prefix, layout, True, weight, composed, seen.attends)
-        if silent or found.as_tokens(_gradient(answer, tensor))[0, prefix:].any():
-            return found
+        found = FeatureMap(grid, prefix, layout, True, weight, False, composed, seen.attends)
+        moves = found.as_tokens(_gradient(answer, tensor))[0, prefix:]  # (h·w, width)
+        if silent or moves.any():
+            near = 1e-4 * moves.abs().max()
+            alike = not silent and not prefix and bool((moves - moves[0]).abs().max() <= near)
+            return replace(found, even=alike)
     grid = _reduced(module, size)
-    return FeatureMap(grid, 0, "tokens", False, None, composed, seen.attends)
+    return FeatureMap(grid, 0, "tokens", False, None, False, composed, seen.attends)
 
 
 def _gradient(answer: Tensor, tensor: Tensor) -> Tensor:

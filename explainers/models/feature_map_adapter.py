@@ -7,12 +7,16 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from explainers.models.adapters import YES, Adapter, Watched
+from explainers.attention_call import AttentionCall
+from explainers.models.adapters import YES, Adapter, BlockParts, Pooling, Watched
 from explainers.models.errors import ModelError
 from explainers.models.feature_map import FeatureMap, Grid, find_map, last_map, reductions
+from explainers.models.grid_blocks import GridBlock, grid_blocks
 from explainers.models.preprocessing import pixel_size
+from explainers.models.unread_attention import unread
 from explainers.registry import Support
 from explainers.sentence import Sentence
+from explainers.windowed_call import Call, WindowedCall
 
 
 def has_feature_map(module: nn.Module) -> bool:
@@ -32,17 +36,21 @@ class FeatureMapAdapter(Adapter):
         self.family = type(module).__name__
         self.classes = int(module.num_classes)
         self.input_size = size or built_size(module)
-        self._map: FeatureMap = find_map(module, self.input_size)
+        self._own_size = self.input_size
+        self._map: FeatureMap = find_map(module, self._own_size)
         self.attends = self._map.attends
         self.prefix = self._map.prefix
-        self.prefix_names = tuple(
-            "CLS" if i == 0 else f"prefix {i + 1}" for i in range(self.prefix)
-        )
+        self.prefix_names = ("CLS", "DIST")[: self.prefix]
         rows, columns = self._map.grid
-        self.patch = self.input_size[0] // rows, self.input_size[1] // columns
-        self.heads = 1
-        self.feature_names = ("output",) if self._map.norm is None else ("norm1", "output")
+        self.patch = self._own_size[0] // rows, self._own_size[1] // columns
         self.merges = len(set(reductions(module))) > 1
+        self._layers = {self._own_size: grid_blocks(module, self._own_size)}
+        layers = self._layers[self._own_size]
+        self.blocks = tuple(BlockParts(None, None, layer.projection) for layer in layers)
+        self.heads = max((layer.heads for layer in layers), default=1)
+        self.pooling_name = "mean" if self._map.even else ""
+        self.pooling = _pooling(module, self._map)
+        self.feature_names = ("output",) if self._map.norm is None else ("norm1", "output")
 
     @property
     def depth(self) -> int:
@@ -51,7 +59,7 @@ class FeatureMapAdapter(Adapter):
 
     def grid(self, size: Sequence[int]) -> Grid:
         """Of the last map; at another size than the model's own, in proportion."""
-        (rows, columns), (height, width) = self._map.grid, self.input_size or (1, 1)
+        (rows, columns), (height, width) = self._map.grid, self._own_size
         return max(1, round(size[0] * rows / height)), max(1, round(size[1] * columns / width))
 
     def run(self, module: Any, pixels: Tensor) -> Any:
@@ -101,19 +109,57 @@ class FeatureMapAdapter(Adapter):
     def last_features(self, block: int) -> str:
         return self.feature_names[0]
 
+    # -- attention ---------------------------------------------------------------------------
+
+    def layer(self, block: int, size: Sequence[int]) -> GridBlock:
+        """One attention layer for an input of (height, width) pixels."""
+        pair = size[0], size[1]
+        if pair not in self._layers:
+            self._layers[pair] = grid_blocks(self._module, pair)
+        return self._layers[pair][block]
+
     def attention_support(self) -> Support:
-        return Support(
-            False,
-            Sentence(
-                "attention_not_read",
-                "How the attention of {family} lies on a grid is not read, so its rows cannot "
-                "be shown; its feature maps, gradients and perturbations are.",
-                family=self.family,
-            ),
-        )
+        return YES if self.blocks else Support(False, unread(self._module))
+
+    def block_grids(self, block: int, size: Sequence[int]) -> tuple[Grid, Grid]:
+        layer = self.layer(block, size)
+        return layer.rows, layer.columns
+
+    def fold(self, index: int, tensor: Tensor) -> Tensor:
+        return self.layer(index, self._own_size).fold(tensor)
+
+    def merged(self, block: int, received: Tensor) -> Tensor:
+        return self.layer(block, self._own_size).received(received)
+
+    def after_merge(self, block: int, merged: Tensor, gate: Tensor | None = None) -> Tensor:
+        """Slots of padding hand nothing on."""
+        queries = self.layer(block, self._own_size).queries
+        if bool((queries >= 0).all()):
+            return merged
+        held = (queries >= 0).to(merged.device, merged.dtype)[..., None]  # (W, n, 1)
+        return merged * held.repeat(len(merged) // len(queries), 1, 1)
+
+    def on_grid(self, index: int, call: AttentionCall, size: Sequence[int]) -> Call:
+        layer = self.layer(index, size)
+        slots = layer.queries.shape[1], layer.keys.shape[1]
+        seen = call.q.shape[2], call.k.shape[2]
+        if layer.prefix or seen != slots or len(call.q) % len(layer.queries):
+            return call  # where it should have been windows, the token count gives it away
+        (h, w), (rows, columns) = layer.rows, layer.columns
+        return WindowedCall(call, layer.queries, layer.keys, h * w, rows * columns)
+
+    # -- the decision ------------------------------------------------------------------------
 
     def decision_support(self) -> Support:
         return self.chain_support()
+
+    def look_support(self) -> Support:
+        """The last layer's rows feed the answer as the cells of the last map do."""
+        if not self.blocks:
+            return self.attention_support()
+        layer = self.layer(self.depth - 1, self._own_size)
+        same = (layer.rows, layer.prefix) == (self._map.grid, self.prefix)
+        return YES if same and self.pooling != "other" else self.chain_support()
 
     def readout_support(self) -> Support:
         return self.chain_support()
@@ -128,7 +174,15 @@ class FeatureMapAdapter(Adapter):
                     "from its answer back to the patches of the photo.",
                 ),
             )
-        return self.attention_support()
+        return Support(False, unread(self._module))
+
+
+def _pooling(module: Any, found: FeatureMap) -> Pooling:
+    if found.even:
+        return "avg"
+    if not found.prefix:
+        return "other"
+    return "token" if getattr(module, "head_dist", None) is None else "distilled"
 
 
 def built_size(module: Any) -> Grid:

@@ -135,7 +135,7 @@ class VisionModel:
         row: the token whose look is asked for, where it is not the one that decides.
         """
         for need in find_method(method).needs:
-            if need == "decision" and row is not None:
+            if need in ("decision", "look") and row is not None:
                 continue
             support = self._offers(need)
             if not support:
@@ -145,6 +145,8 @@ class VisionModel:
     def _offers(self, need: str) -> Support:
         if need == "decision":
             return self.adapter.decision_support()
+        if need == "look":
+            return self.adapter.look_support()
         if need == "readout":
             return self.adapter.readout_support()
         if need == "features":
