@@ -107,16 +107,24 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "Qwen3": _named("qwen3_vit_88m"),
     "Gemma 4": _named(
-        "gemma4_vit_167m", head_dim=16, intermediate_size=64, use_clipped_linears=True
+        "gemma4_vit_167m",
+        head_dim=16,
+        intermediate_size=64,
+        position_embedding_size=32,
+        use_clipped_linears=True,
     ),
     "Gemma 4, pooled": _named(
         "gemma4_vit_167m",
         head_dim=16,
         intermediate_size=64,
+        position_embedding_size=32,
         encoder_pool="soft",
         pooling_kernel_size=1,
     ),
 }
+
+SIZES = {name: (12, 20) for name in FAMILIES if name.startswith(("NaFlex", "Gemma"))}
+"""Sizes of the input (height, width) for those that can be asked for any."""
 
 
 def build(name: str, dtype: torch.dtype = torch.float64, seed: int = 0, **given: Any) -> nn.Module:
