@@ -8,7 +8,16 @@ from typing import Any
 import gradio as gr
 from starlette.middleware import Middleware
 
-from app import attention_events, attention_tab, choose, coming_tabs, explain_tab, inside_tab
+from app import (
+    anatomy_events,
+    anatomy_tab,
+    attention_events,
+    attention_tab,
+    choose,
+    coming_tabs,
+    explain_tab,
+    inside_tab,
+)
 from app.api import add_endpoints
 from app.attention_answers import Looks
 from app.gate import Gate
@@ -83,7 +92,7 @@ class Page:
                         elem_id="vs-lang",
                     )
             chooser = choose.build(t, self._menu(model), model)
-            with gr.Tabs(elem_id="vs-tabs"):
+            with gr.Tabs(elem_id="vs-tabs") as tabs:
                 places = {}
                 with gr.Tab(t("tab_explain"), id="explain") as places["explain"]:
                     tab = explain_tab.build(t, table)
@@ -92,13 +101,15 @@ class Page:
                 with gr.Tab(t("tab_inside"), id="inside") as places["inside"]:
                     inside = inside_tab.build(t)
                 with gr.Tab(t("tab_anatomy"), id="anatomy") as places["anatomy"]:
-                    coming_tabs.build(t, "anatomy")
+                    anatomy = anatomy_tab.build(t)
                 with gr.Tab(t("tab_compare"), id="compare") as places["compare"]:
                     coming_tabs.build(t, "compare")
             file = gr.DownloadButton(visible="hidden")
             self.widgets = Widgets(self.studio, t, lang, chooser, tab, inside, file)
             connect(self.widgets, demo, places)
             attention_events.connect(self.widgets, self._attention, looks)
+            anatomy_events.connect(self.widgets, anatomy)
+            anatomy_events.link(demo, tabs, anatomy)
             lang.change(None, lang, None, js=_SWITCH, api_visibility="private")
             if self._lang is None:
                 demo.load(None, None, lang, js=_CURRENT, api_visibility="private")

@@ -208,7 +208,18 @@ class Anatomy:
             rows = [torch.stack([self.scores(block, h, t) for t in tokens]) for h in heads]
             return torch.stack(rows)
         tensor: Tensor | None = getattr(self.block(block), name)
-        return self._demand(tensor, self._features)
+        if tensor is None:
+            raise ModelError(self._features.reason)
+        return tensor
+
+    def row(self, key: str, *index: int) -> Tensor:
+        """``tensor(key)[index]``, e.g. head and token, without making the rest of it."""
+        name, _, number = key.partition(".")
+        if len(index) == 2 and name == "scores":
+            return self.scores(int(number), *index)
+        if len(index) == 2 and name == "attention":
+            return self.trace.attention(int(number), index[0], [index[1]])[0]
+        return self.tensor(key)[index]
 
     def support(self, step: str) -> Support:
         """Whether a step of `STEPS` can be shown for this model; falsy with the reason."""
