@@ -91,7 +91,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "hybrid R50": ("vit_base_r50_s16_224", {**_ANY, "img_size": 64}),
     "ViTamin": ("vitamin_small_224", {"depth": 1, "num_classes": 5, "img_size": 64}),
     "SAM": _named(
-        "samvit_base_patch16", window_size=3, global_attn_indexes=(1,), img_size=(12, 20)
+        "samvit_base_patch16", window_size=3, global_attn_indexes=(1,), img_size=(12, 24)
     ),
     "SAM, padded": _named("samvit_base_patch16", window_size=2, img_size=(12, 20)),
     "DeepSeek": _named("deepseek_vit_412m"),

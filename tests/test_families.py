@@ -15,6 +15,7 @@ from explainers import explain, methods, wrap_model
 from explainers.capture import Capture
 from explainers.image import Photo
 from explainers.models.errors import ModelError
+from explainers.models.sizes import at_size
 from explainers.models.vision_model import VisionModel
 from explainers.trace import Trace
 from tests.families import FAMILIES, SIZES, build
@@ -63,23 +64,33 @@ def written_out(module: nn.Module) -> nn.Module:
     return twin
 
 
-def own_maps(trace: Trace) -> list[Tensor]:
-    """Each block's attention (H, N, N) as the model itself forms it before its dropout."""
+def formed(trace: Trace) -> tuple[Tensor, list[Tensor]]:
+    """The answer, and each block's attention as the model forms it itself before its dropout."""
     module = written_out(trace.model.module)
-    core = getattr(module, "encoder", module)
     maps: list[Tensor] = []
-    for block in core.blocks:
+    for block in core_of(module).blocks:
         owner = getattr(block, "attn", block)
         owner.attn_drop.register_forward_pre_hook(lambda _, given: maps.append(given[0]))
-    with torch.no_grad():
-        module(trace.pixels)
-    heads = trace.heads
+    return module(trace.pixels.clone().requires_grad_(torch.is_grad_enabled())), maps
+
+
+def core_of(module: nn.Module) -> Any:
+    return getattr(module, "encoder", module)
+
+
+def over_grid(trace: Trace, maps: list[Tensor]) -> list[Tensor]:
+    """Maps (H, N, N) of each block, those of windows put on the grid."""
     whole = []
-    for block, found in zip(core.blocks, maps, strict=True):
-        found = found.reshape(-1, heads, *found.shape[-2:])
+    for block, found in zip(core_of(trace.model.module).blocks, maps, strict=True):
+        found = found.reshape(-1, trace.heads, *found.shape[-2:])
         side = getattr(block, "window_size", 0)
         whole.append(from_windows(found, side, trace.grid) if side else found[0])
     return whole
+
+
+def own_maps(trace: Trace) -> list[Tensor]:
+    with torch.no_grad():
+        return over_grid(trace, formed(trace)[1])
 
 
 def from_windows(found: Tensor, side: int, grid: tuple[int, int]) -> Tensor:
@@ -195,7 +206,7 @@ def test_features_are_what_enters_and_leaves_each_block(name: str) -> None:
     """Seen by the weight of whatever reads the stream, held against hooks on the modules."""
     trace = traced(name)
     module, parts = trace.model.module, trace.model.adapter.blocks
-    core = getattr(module, "encoder", module)
+    core = core_of(module)
     seen: dict[tuple[str, int], Tensor] = {}
 
     def keep(places: list[tuple[str, int]], part: nn.Module, given: Any, output: Tensor) -> None:
@@ -228,7 +239,7 @@ def test_gradients_of_the_features_are_autograds(name: str) -> None:
     if not trace.model.classes:
         return
     module = trace.model.module
-    core = getattr(module, "encoder", module)
+    core = core_of(module)
     outputs: list[Tensor] = []
     hook = core.blocks[-1].register_forward_hook(lambda _, given, output: outputs.append(output))
     with torch.enable_grad():
@@ -238,6 +249,87 @@ def test_gradients_of_the_features_are_autograds(name: str) -> None:
     found = trace.gradients(1).tensors["output"]
     expected = expected.reshape(found[1].shape)
     torch.testing.assert_close(found[1], expected, rtol=1e-6, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", WITH)
+def test_attention_times_its_gradient_is_autograds(name: str) -> None:
+    """A ⊙ ∂y/∂A from v and ∂y/∂o, held against the graph of the attention formed explicitly."""
+    trace = traced(name)
+    if not trace.model.classes:
+        return
+    with torch.enable_grad():
+        answer, maps = formed(trace)
+    found = torch.autograd.grad(answer[0, 1], maps, allow_unused=True)
+    slopes = [torch.zeros_like(a) if g is None else g for a, g in zip(maps, found, strict=True)]
+    products = over_grid(trace, [a.detach() * g for a, g in zip(maps, slopes, strict=True)])
+    gradients = trace.gradients(1)
+    for block, expected in enumerate(products):
+        product = trace.attention(block) * gradients.attention(block)
+        torch.testing.assert_close(product, expected, rtol=1e-6, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", WITH)
+def test_values_are_what_the_heads_hand_on(name: str) -> None:
+    """A v of each head, merged, is what the projection is given (where nothing stands between)."""
+    trace = traced(name)
+    adapter, module = trace.model.adapter, trace.model.module
+    if not adapter.merge_support():
+        assert "cannot be told apart" in str(trace.model.supports("value_norm").reason)
+        return
+    given: list[Tensor] = []
+    hooks = [
+        parts.projection.register_forward_pre_hook(lambda _, read: given.append(read[0]))
+        for parts in adapter.blocks
+    ]
+    with torch.no_grad():
+        module(trace.pixels)
+    for hook in hooks:
+        hook.remove()
+    for block, read in enumerate(given):
+        handed = trace.attention(block) @ trace.values(block)  # (H, N, E)
+        merged = handed.transpose(0, 1).flatten(1)  # (N, H·E)
+        weight = adapter.output_weight(block)
+        assert weight.shape[1] == merged.shape[1]
+        side = getattr(core_of(module).blocks[block], "window_size", 0)
+        if not side:
+            expected = read[0, :, : merged.shape[1]]
+            torch.testing.assert_close(merged, expected, rtol=0, atol=1e-10)
+        elif trace.grid == (side, 2 * side):  # two windows side by side, no padding
+            expected = torch.cat([w.unflatten(0, (side, side)) for w in read], 1)
+            expected = expected.flatten(0, 1)
+            torch.testing.assert_close(merged, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_other_precisions_are_accepted(name: str, dtype: torch.dtype) -> None:
+    vit = wrap_model(build(name, dtype), size=SIZES.get(name))
+    trace = vit.trace(PHOTO)
+    assert bool(vit.attention_check) is (name not in WITHOUT), vit.attention_check
+    assert trace.features("output", 1 % trace.depth).isfinite().all()
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_another_size_has_its_own_grid_or_is_refused(name: str) -> None:
+    vit = wrapped(name)
+    height, width = vit.adapter.patch
+    if name in ("DeepSeek, projector", "DeepSeek, encoder"):
+        with pytest.raises(ModelError, match="only"):
+            at_size(vit, (4 * height, 6 * width))
+        return
+    wide = at_size(vit, (4 * height, 6 * width))
+    trace = wide.trace(PHOTO)
+    assert trace.grid == (4, 6)
+    assert bool(wide.attention_check) is (name not in WITHOUT), wide.attention_check
+
+
+def test_an_answer_for_every_token_is_no_answer_of_classes() -> None:
+    vit = wrap_model(build("q k norm", global_pool=""))
+    trace = vit.trace(PHOTO)
+    assert trace.logits is None
+    assert vit.classes == 0
+    assert [bool(vit.supports(m)) for m in ("saliency", "rollout", "feature_pca")] == [0, 0, 1]
+    assert vit.supports("attention", row=0)
 
 
 @pytest.mark.parametrize("name", WITH)

@@ -42,6 +42,7 @@ class Adapter(EmbeddingViews):
     patch: tuple[int, int] = (0, 0)
     pooling: Pooling = "other"
     pooling_name: str = ""
+    any_size: bool = False  # the module itself takes inputs of any whole number of patches
     batch_first: bool = True  # features are (B, N, width), not (N, B, width)
     feature_names: tuple[str, ...] = ("norm1", "output")  # of a block, with their gradients
 

@@ -37,6 +37,7 @@ class SamAdapter(Adapter):
         self.blocks = tuple(BlockParts(b.norm1, b.norm2, b.attn.proj) for b in module.blocks)
         self.heads = module.blocks[0].attn.num_heads
         self.classes = module.num_classes
+        self.any_size = module.rope_global is None
         self.patch = tuple(module.patch_embed.patch_size)
         self.pooling_name = module.global_pool
         self.pooling: Pooling = "avg" if module.global_pool == "avg" else "other"

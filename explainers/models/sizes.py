@@ -124,6 +124,8 @@ def _resized(vit: VisionModel, size: Size) -> nn.Module:
         own.pos_embed = nn.Parameter(table, requires_grad=module.pos_embed.requires_grad)
         own.image_size = size
         return own
+    if vit.adapter.any_size:
+        return vit.module
     if any(hasattr(part, "shift_size") or hasattr(part, "partition_size") for part in _parts(vit)):
         raise _fixed(vit, "its attention works in windows that fit its own size")
     if not hasattr(module, "set_input_size"):

@@ -31,6 +31,7 @@ class TimmAdapter(Adapter):
     def __init__(self, module: Any, blocks: tuple[BlockParts, ...]) -> None:
         self._module = module
         self._embed = getattr(module, "patch_embed", None) or module.embeds
+        self.any_size = hasattr(module, "embeds")  # NaFlexViT
         self.blocks = blocks
         self.heads = timm_blocks.heads_of(module.blocks[0])
         self.prefix = module.num_prefix_tokens

@@ -47,6 +47,7 @@ class TimmEncoderAdapter(Adapter):
         stored = getattr(core.patch_embed, "img_size", None)
         self.input_size = None if stored is None else (int(stored[0]), int(stored[1]))
         self._projector = getattr(core, "aligner", None) or getattr(core, "merger", None)
+        self.any_size = self._projector is None
         self.pooling_name = module.global_pool
         self.pooling: Pooling = "other"
         if self._projector is not None:
