@@ -110,7 +110,9 @@ def _demand_patch(tensors: dict[str, Tensor], module: Any, recipe: Recipe) -> No
     """Refuse patches of another size: timm would resample them, and the grid would be wrong."""
     stored = tensors.get("patch_embed.proj.weight")
     own = dict(module.named_parameters()).get("patch_embed.proj.weight")
-    if stored is not None and own is not None and stored.ndim == 4 and stored.shape[-2:] != own.shape[-2:]:
+    if stored is None or own is None or stored.ndim != 4:
+        return
+    if stored.shape[-2:] != own.shape[-2:]:
         raise ModelError(
             Sentence(
                 "weights_patch",

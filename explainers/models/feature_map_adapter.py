@@ -132,12 +132,11 @@ class FeatureMapAdapter(Adapter):
         return self.layer(block, self._own_size).received(received)
 
     def after_merge(self, block: int, merged: Tensor, gate: Tensor | None = None) -> Tensor:
-        """Slots of padding hand nothing on."""
-        queries = self.layer(block, self._own_size).queries
-        if bool((queries >= 0).all()):
+        layer = self.layer(block, self._own_size)
+        if not layer.cropped:
             return merged
-        held = (queries >= 0).to(merged.device, merged.dtype)[..., None]  # (W, n, 1)
-        return merged * held.repeat(len(merged) // len(queries), 1, 1)
+        held = (layer.queries >= 0).to(merged.device, merged.dtype)[..., None]  # (W, n, 1)
+        return merged * held.repeat(len(merged) // len(held), 1, 1)
 
     def on_grid(self, index: int, call: AttentionCall, size: Sequence[int]) -> Call:
         layer = self.layer(index, size)

@@ -30,6 +30,7 @@ class GridBlock:
     each slot of each window, of the grids ``rows`` and ``columns`` (see `windows`). prefix:
     tokens before the cells, in both; such a layer has one window. fold: q, k or v as the layer
     computes them → (B·W, H, n, D). received: what the projection is given → (B·W, n, H·D).
+    cropped: whether slots of padding are cut off before the projection, not after it.
     """
 
     projection: nn.Module
@@ -41,6 +42,7 @@ class GridBlock:
     prefix: int = 0
     fold: Reshape = _as_it_is
     received: Reshape = _as_it_is
+    cropped: bool = False
 
 
 def grid_blocks(module: nn.Module, size: Grid) -> tuple[GridBlock, ...]:
@@ -123,6 +125,7 @@ def _twins(module: Any, size: Grid) -> Iterator[GridBlock]:
                     *(cells, cells),
                     fold=lambda tensor: tensor.flatten(0, 1),
                     received=_into_windows(cells),
+                    cropped=True,
                 )
             else:
                 yield _pooled_keys(layer, grid)
