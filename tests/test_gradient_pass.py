@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from explainers import explain, load_photo, wrap_model
-from explainers.block_gradients import block_by_block
 from explainers.gradients import Gradients, class_score, gradient_pass
+from explainers.step_gradients import step_by_step
 from explainers.trace import Trace
 from tests.tiny import tiny_photo_array, tiny_vit
 
@@ -42,14 +42,14 @@ def counted(trace: Trace) -> list[int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("against", [None, 0])
-def test_block_by_block_gives_what_one_graph_gives(kind: str, against: int | None) -> None:
+def test_step_by_step_gives_what_one_graph_gives(kind: str, against: int | None) -> None:
     trace = wrap_model(tiny_vit(**KINDS[kind])).trace(PHOTO)
     score = class_score(2, against)
     stages = trace.model.adapter.stages()
     assert stages is not None
     whole = gradient_pass(trace.model, trace.pixels, score)
-    assert same(whole, block_by_block(trace.model, stages, trace.pixels, score))
-    other = block_by_block(trace.model, stages, trace.pixels, class_score(1, against))
+    assert same(whole, step_by_step(trace.model, stages, trace.pixels, score))
+    other = step_by_step(trace.model, stages, trace.pixels, class_score(1, against))
     assert not same(whole, other)
 
 
@@ -58,11 +58,13 @@ def test_a_trace_made_with_its_graph_runs_the_model_once(kind: str) -> None:
     model = wrap_model(tiny_vit(**KINDS[kind]))
     plain = model.trace(PHOTO)
     ready = model.trace(PHOTO, gradients=True)
-    assert ready.logits is not None and not ready.logits.requires_grad
+    assert ready.logits is not None
+    assert not ready.logits.requires_grad
     assert torch.equal(plain.logits, ready.logits)
     for first, second in zip(plain.calls, ready.calls, strict=True):
-        assert torch.equal(first.q, second.q) and torch.equal(first.k, second.k)
-        assert second.v is None and second.output is None
+        assert torch.equal(first.q, second.q)
+        assert torch.equal(first.k, second.k)
+        assert (second.v, second.output) == (None, None)
     runs = counted(ready)
     assert same(plain.gradients(2), ready.gradients(2))
     assert not runs[1:]  # the one run is the plain trace's, whose module this is too
@@ -76,7 +78,7 @@ def test_features_of_a_trace_with_its_graph_hold_no_graph() -> None:
     assert not ready.features("output", 2).requires_grad
 
 
-def test_a_large_photo_goes_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_photo_goes_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = wrap_model(tiny_vit()).trace(PHOTO)
     wanted = explain("relevance", trace, target=1).values
     runs = counted(trace)

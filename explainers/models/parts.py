@@ -39,12 +39,12 @@ class BlockParts:
 class Stages:
     """A model cut into pieces that give, one after the other, its very answer.
 
-    embed: pixels (B, 3, h, w) → the stream (B, N, width); blocks: stream → stream; head: the
-    last block's stream → the answer (B, classes).
+    embed: pixels (B, 3, h, w) → the stream (B, N, width); steps: stream → stream, each a block
+    or a part of one; head: the last block's stream → the answer (B, classes).
     """
 
     embed: Callable[[Tensor], Tensor]
-    blocks: tuple[Callable[[Tensor], Tensor], ...]
+    steps: tuple[Callable[[Tensor], Tensor], ...]
     head: Callable[[Tensor], Tensor]
 
 
