@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from explainers.attention_call import AttentionCall, exact
 from explainers.models.adapters import Adapter
 from explainers.models.feature_map import last_map
+from explainers.models.quantised import QUANTISED_CALLS
 from explainers.multi_head import read_multi_head
 from explainers.written_attention import WrittenAttention
 from explainers.written_norm import NormReader
@@ -240,6 +241,7 @@ _HANDLERS: dict[Any, Callable[[Capture, Callable[..., Any], Any, Any], Any]] = {
     F.layer_norm: Capture._norm,
     F.rms_norm: Capture._norm,
     F.linear: Capture._linear,
+    **dict.fromkeys(QUANTISED_CALLS, Capture._linear),
     F.conv2d: Capture._linear,
     last_map: Capture._last_map,
     **dict.fromkeys((Tensor.matmul, torch.matmul), Capture._matmul),

@@ -16,6 +16,7 @@ from explainers.models import token_removal
 from explainers.models.embedding_views import EmbeddingViews
 from explainers.models.errors import ModelError
 from explainers.models.parts import NAMES, BlockParts, Pooling, Stages, Watched
+from explainers.models.quantised import plain_weight, used_weight
 from explainers.registry import YES, Support
 from explainers.sentence import Sentence
 from explainers.windowed_call import Call
@@ -75,7 +76,7 @@ class Adapter(EmbeddingViews):
                 (block.projection, "heads", ""),
                 (block.gate, "gate", ""),
             ):
-                weight = getattr(module, "weight", None)
+                weight = used_weight(module)
                 if weight is None:
                     continue
                 if isinstance(module, nn.Linear) and after:  # it reads the stream as it is
@@ -188,8 +189,7 @@ class Adapter(EmbeddingViews):
 
     def output_weight(self, block: int) -> Tensor:
         """The weight (width, H·E) of the linear layer that reads the merged heads."""
-        weight: Tensor = self.blocks[block].projection.weight  # type: ignore[assignment]
-        return weight.detach()
+        return plain_weight(self.blocks[block].projection)
 
     # -- the decision --------------------------------------------------------------------------
 

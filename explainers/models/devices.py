@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from explainers.models.errors import ModelError
@@ -14,14 +16,14 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-def find_device(name: object) -> torch.device:
+def find_device(name: Any) -> torch.device:
     """A device by torch's name of it, or "auto"; ModelError where it is not there."""
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
-        device = torch.empty(0, device=name).device  # type: ignore[arg-type]
+        device = torch.empty(0, device=name).device
         if device.type != "meta":  # it holds shapes and no numbers
             return device
         cause: Exception | None = None
@@ -38,8 +40,8 @@ def find_device(name: object) -> torch.device:
 
 def find_precision(name: object, device: torch.device) -> torch.dtype:
     """A precision by name or torch's own; ModelError where the device does not compute in it."""
-    wanted = PRECISIONS.get(name) if isinstance(name, str) else name
-    if wanted not in PRECISIONS.values():
+    wanted = PRECISIONS.get(name, name) if isinstance(name, str) else name
+    if not isinstance(wanted, torch.dtype) or wanted not in PRECISIONS.values():
         raise ModelError(
             Sentence(
                 "precision_unknown",

@@ -63,9 +63,9 @@ class EncoderAdapter(Adapter):
         )
         self.heads = encoder.layers[0].self_attn.num_heads
         self.batch_first = encoder.layers[0].self_attn.batch_first
-        self._convolution = _patch_convolution(module)
+        self._convolution = patch_convolution(module)
         self.patch = self._patch_size()
-        self._stored_size = _stored_size(module) or size
+        self._stored_size = stored_size(module) or size
         self.input_size = size or self._stored_size
         if self.input_size is None:
             raise ModelError(
@@ -146,19 +146,15 @@ class EncoderAdapter(Adapter):
     def _positions(self) -> Tensor | None:
         if self._stored_size is None:
             return None
-        rows, columns = self.grid(self._stored_size)
-        for name, parameter in self._module.named_parameters():
-            if name.rsplit(".", 1)[-1] in _POSITION_NAMES and parameter.dim() in (2, 3):
-                table = parameter.reshape(-1, parameter.shape[-1])
-                if table.shape[0] - rows * columns in (0, self.prefix):
-                    return table
-        return None
+        return position_table(self._module, self.grid(self._stored_size), self.prefix)
 
     def _positions_grid(self) -> tuple[int, int]:
         return self.grid(self._stored_size or (0, 0))
 
 
-def _patch_convolution(module: nn.Module) -> nn.Conv2d | None:
+def patch_convolution(module: nn.Module) -> nn.Conv2d | None:
+    """The first convolution that cuts RGB photos into patches: its stride is its kernel's size."""
+
     def candidates() -> Iterator[nn.Conv2d]:
         for m in module.modules():
             if isinstance(m, nn.Conv2d) and m.in_channels == 3 and m.stride == m.kernel_size:
@@ -167,7 +163,19 @@ def _patch_convolution(module: nn.Module) -> nn.Conv2d | None:
     return next(candidates(), None)
 
 
-def _stored_size(module: nn.Module) -> tuple[int, int] | None:
+def position_table(module: nn.Module, grid: tuple[int, int], prefix: int) -> Tensor | None:
+    """A parameter named as positions are, one a patch of the grid (and one a prefix token)."""
+    rows, columns = grid
+    for name, parameter in module.named_parameters():
+        if name.rsplit(".", 1)[-1] in _POSITION_NAMES and parameter.dim() in (2, 3):
+            table = parameter.reshape(-1, parameter.shape[-1])
+            if table.shape[0] - rows * columns in (0, prefix):
+                return table
+    return None
+
+
+def stored_size(module: nn.Module) -> tuple[int, int] | None:
+    """(height, width) of the input in an attribute image_size or img_size, where there is one."""
     size = getattr(module, "image_size", getattr(module, "img_size", None))
     if isinstance(size, int):
         return size, size

@@ -9,6 +9,7 @@ from explainers.models.encoder_adapter import EncoderAdapter, find_encoder
 from explainers.models.errors import ModelError
 from explainers.models.feature_map_adapter import FeatureMapAdapter, has_feature_map
 from explainers.models.libraries import library_adapter
+from explainers.models.probed_adapter import ProbedAdapter, is_program
 from explainers.models.reference_adapter import ReferenceAdapter
 from explainers.models.sam_adapter import SamAdapter, is_sam
 from explainers.models.timm_adapter import TimmAdapter, is_token_model
@@ -41,6 +42,10 @@ def adapt(module: nn.Module, size: tuple[int, int] | None) -> Adapter:
         by_map = FeatureMapAdapter(module, size)
         if by_map.attends:
             return by_map
+    else:
+        probed = ProbedAdapter(module, size)
+        if probed.attends or is_program(module):
+            return probed
     raise ModelError(
         Sentence(
             "family_unknown",

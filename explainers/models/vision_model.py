@@ -22,6 +22,7 @@ from explainers.models.labels import Labels, find_class, given_labels
 from explainers.models.libraries import open_up
 from explainers.models.library_preprocessing import read_preprocessing
 from explainers.models.preprocessing import Preprocessing, pixel_size
+from explainers.models.quantised import NO_GRADIENTS, is_quantised, tensors_of
 from explainers.registry import Support, find_method
 from explainers.sentence import Sentence
 
@@ -68,9 +69,11 @@ class VisionModel:
         if self.native is not None:
             return self.native.weights_hash
         digest = hashlib.sha256()
-        for name, tensor in sorted(self.module.state_dict().items()):
-            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype};".encode())
-            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        for name, value in sorted(self.module.state_dict().items()):
+            for tensor in tensors_of(value):
+                digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype};".encode())
+                plain = tensor.detach().cpu().contiguous().flatten()
+                digest.update(plain.view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def prepare(self, photos: Sequence[Photo]) -> tuple[Tensor, list[Geometry]]:
@@ -154,9 +157,8 @@ class VisionModel:
         if need == "class":
             return YES if self.classes else _NO_CLASSES
         if need == "gradients":
-            return (
-                self.adapter.gradients_support() if self.dtype.is_floating_point else _NO_GRADIENTS
-            )
+            rounded = is_quantised(self.module)
+            return NO_GRADIENTS if rounded else self.adapter.gradients_support()
         if need == "chain":
             return self.adapter.chain_support()
         if need == "merge":
@@ -183,14 +185,6 @@ _NO_CLASSES = Support(
         "no_head",
         "This model has no classification head (it answers with features), so there is no "
         "class to explain.",
-    ),
-)
-_NO_GRADIENTS = Support(
-    False,
-    Sentence(
-        "no_gradients",
-        "This model's weights are rounded to whole numbers, which stops gradients; "
-        "attention and occlusion still work.",
     ),
 )
 
