@@ -27,7 +27,7 @@ LAYERS = (
     ),
     ("heatmap",),
     ("methods", "views", "measures"),
-    ("separate_looks", "forecast", "free_memory"),
+    ("separate_looks", "forecast", "free_memory", "look"),
     ("render",),
     ("__init__",),
     ("recipe", "command", "__main__"),

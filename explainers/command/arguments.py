@@ -16,6 +16,7 @@ from explainers.registry import DEFAULT_METHODS, Parameter, find_method, methods
 from explainers.version import __version__
 
 PREDICTED, TRUE = "predicted", "true"
+NATIVE = "native"  # the photo's own size
 FORMATS = {"png": (".png",), "npz": (".npz",), "both": (".png", ".npz")}
 RECIPE = ".json"
 LARGE = 10**6  # of blocks, heads, tokens: more than any model has
@@ -85,8 +86,22 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     add(
         "--size",
         type=_size,
-        metavar="PIXELS|HxW",
-        help="another model input (height x width); positions are resampled",
+        metavar="PIXELS|HxW|native",
+        help="another model input (height x width), positions resampled; native: the whole photo "
+        "at its own size",
+    )
+    add(
+        "--long-side",
+        type=_pixels,
+        metavar="PIXELS",
+        help="look at the whole photo, nothing cut: resized so that its longer side is so long, "
+        "rounded down to whole patches",
+    )
+    add(
+        "--windows",
+        action="store_true",
+        help="k separate looks instead: overlapping windows of the model's own size, each with its "
+        "own answer in its corner; with --long-side, on the photo at that size",
     )
     add(
         "--device",
@@ -183,14 +198,22 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _size(text: str) -> int | tuple[int, int]:
+def _size(text: str) -> int | tuple[int, int] | str:
+    if text.strip().lower() == NATIVE:
+        return NATIVE
     found = re.fullmatch(r"([1-9]\d{0,4})(?:[x×]([1-9]\d{0,4}))?", text.strip().lower())
     if not found:
         raise argparse.ArgumentTypeError(
-            f"expected pixels, as 384, or height x width, as 224x448; got {text!r}"
+            f"expected pixels, as 384, height x width, as 224x448, or {NATIVE}; got {text!r}"
         )
     height, width = found.groups()
     return int(height) if width is None else (int(height), int(width))
+
+
+def _pixels(text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,4}", text):
+        raise argparse.ArgumentTypeError(f"expected a number of pixels, as 768; got {text!r}")
+    return int(text)
 
 
 def _count(text: str) -> int:

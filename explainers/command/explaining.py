@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from explainers.command import summary
+from explainers.command.arguments import NATIVE
 from explainers.command.index import Index, Row
 from explainers.command.measuring import measured_columns, measured_lines
 from explainers.command.photos import Found, find_photos
@@ -51,7 +52,7 @@ def _explain(
         if error.errno in FULL:
             raise
         raise unwritable(error, plan.out / "index.csv") from error
-    work = Work(plan, index)
+    work = Work(plan, index, options.quiet)
     try:
         made, before = _work(work, found, options)
     finally:
@@ -83,7 +84,7 @@ def _load(options: argparse.Namespace) -> VisionModel:
         options.model,
         arch=options.arch,
         labels=options.labels,
-        size=options.size,
+        size=None if options.size == NATIVE else options.size,
         progress=download_bar(options.quiet),
         device=options.device,
         dtype=options.dtype,

@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from explainers.command.arguments import FORMATS, PREDICTED, RECIPE, TRUE
+from explainers.command.arguments import FORMATS, NATIVE, PREDICTED, RECIPE, TRUE
 from explainers.command.terminal import CommandError, warn
+from explainers.look import Look
 from explainers.methods.parameters import check_parameters
 from explainers.models.errors import ModelError
 from explainers.models.vision_model import VisionModel
@@ -29,6 +30,7 @@ class Plan:
 
     settings: method → what was set of it. target: "predicted", "true" or a class's index.
     suffixes: the kinds of files written for each map. measure: whether each map is measured.
+    look: how each photo is looked at.
     """
 
     vit: VisionModel
@@ -40,6 +42,7 @@ class Plan:
     suffixes: tuple[str, ...]
     measure: bool
     out: Path
+    look: Look
 
     @cached_property
     def _recipe(self) -> bytes:
@@ -59,6 +62,8 @@ class Plan:
         }
         if self.measure:  # named only then: what was finished without measures stays finished
             recipe["measure"] = True
+        if self.look != Look():
+            recipe["look"] = asdict(self.look)
         return json.dumps(recipe, sort_keys=True).encode()
 
     def fingerprint(self, photo: Path, true: int | None) -> str:
@@ -114,7 +119,32 @@ def make_plan(options: argparse.Namespace, vit: VisionModel) -> Plan:
         suffixes=(*FORMATS[options.format], *((RECIPE,) if options.recipe else ())),
         measure=options.measure,
         out=options.out,
+        look=_look(options),
     )
+
+
+def _look(options: argparse.Namespace) -> Look:
+    """How photos are looked at. CommandError for options that contradict each other."""
+    if options.size is not None and options.long_side is not None and not options.windows:
+        raise CommandError(
+            Sentence(
+                "command_two_sizes",
+                "--size and --long-side each choose the size of the look; give one of them.",
+            )
+        )
+    if options.windows and options.measure:
+        raise CommandError(
+            Sentence(
+                "command_measure_windows",
+                "Separate looks have no one answer to measure a map by; leave out --measure or "
+                "--windows.",
+            )
+        )
+    if options.windows:
+        return Look("windows", options.long_side)
+    if options.long_side is not None or options.size == NATIVE:
+        return Look("whole", options.long_side)
+    return Look()
 
 
 def supported(plan: Plan) -> tuple[str, ...]:

@@ -12,14 +12,17 @@ from explainers.command.maps import map_files, write_maps
 from explainers.command.measuring import measured
 from explainers.command.photos import Found
 from explainers.command.plan import Plan, supported
-from explainers.command.terminal import CommandError
+from explainers.command.terminal import CommandError, warn
 from explainers.command.true_classes import TrueClasses
+from explainers.forecast import Pace, measure_pace
 from explainers.heatmap import HeatMap
 from explainers.image import Photo, PhotoError, load_photo
+from explainers.look import Look
 from explainers.methods.explain import explain
 from explainers.registry import find_method
 from explainers.render.describe import alt_text
 from explainers.sentence import Sentence
+from explainers.separate_looks import SeparateLooks
 from explainers.trace import Trace
 
 BATCH = 8
@@ -48,10 +51,13 @@ class Job:
 class Work:
     """A plan carried out over photos, into an index."""
 
-    def __init__(self, plan: Plan, index: Index) -> None:
+    def __init__(self, plan: Plan, index: Index, quiet: bool = False) -> None:
+        """quiet: whether the forecasts of looks are left unsaid."""
         self.plan = plan
+        self.quiet = quiet
         self.index = index
         self._classes = TrueClasses(plan.vit)
+        self._pace: Pace | None = None
 
     def job(self, found: Found) -> Job:
         return Job(found, self._classes.find(found.folders))
@@ -81,11 +87,30 @@ class Work:
         for batch, unread in self._batches(jobs):
             for job in unread:
                 yield self._add(job, {})
+            if self.plan.look != Look():
+                for job, photo in batch:
+                    yield self._add(job, self._look(job, photo, methods))
+                continue
             if not batch:
                 continue
             trace = self.plan.vit.trace([photo for _, photo in batch])
             for position, (job, _) in enumerate(batch):
                 yield self._add(job, self._explain(job, trace[position], methods))
+
+    def _look(self, job: Job, photo: Photo, methods: Sequence[str]) -> Row:
+        """A photo that is looked at alone; what the look costs is said before it."""
+        look, vit = self.plan.look, self.plan.vit
+        if self._pace is None:
+            self._pace = measure_pace(vit)
+        try:
+            told = look.forecast(vit, photo, self._pace)
+            if not self.quiet:
+                warn(f"{job.found.file}: {told.sentence}")
+            trace, windows = look.model(vit, photo).trace(photo), look.windows(vit, photo)
+        except ValueError as error:  # the model, or the memory, does not allow it
+            job.errors.append(str(error))
+            return {}
+        return self._explain(job, trace, methods, windows)
 
     def _batches(self, jobs: Iterable[Job]) -> Iterator[tuple[list[tuple[Job, Photo]], list[Job]]]:
         """The photos, some at a time, and those jobs whose photo could not be read."""
@@ -123,8 +148,14 @@ class Work:
         self.index.add(row)
         return self.index.rows[job.found.file]
 
-    def _explain(self, job: Job, trace: Trace, methods: Sequence[str]) -> Row:
-        """The photo's answer, and its maps where they are wanted."""
+    def _explain(
+        self,
+        job: Job,
+        trace: Trace,
+        methods: Sequence[str],
+        windows: SeparateLooks | None = None,
+    ) -> Row:
+        """The photo's answer, and its maps where they are wanted; of windows where there are."""
         row = _answer(trace.top(TOP), job.true)
         target = self._target(job, trace)
         if target is not None:
@@ -134,7 +165,7 @@ class Work:
         files: list[str] = []
         for name in self._wanted(job, row, target, methods):
             try:
-                heat = self._map(name, trace, target)
+                heat = self._map(name, trace, target, windows)
             except ValueError as error:  # for this photo; the others go on
                 job.errors.append(f"{name}: {error}")
                 continue
@@ -150,11 +181,18 @@ class Work:
             row["fingerprint"] = self.plan.fingerprint(job.found.path, job.true)
         return row
 
-    def _map(self, name: str, trace: Trace, target: int | None) -> HeatMap:
+    def _map(
+        self, name: str, trace: Trace, target: int | None, windows: SeparateLooks | None
+    ) -> HeatMap:
         classes: dict[str, Any] = {}
+        if windows is not None and self.plan.target == PREDICTED:
+            target = None  # each window's own first answer
         if find_method(name).class_specific:
             classes = {"target": target, "against": self.plan.against}
-        return cast(HeatMap, explain(name, trace, **classes, **self.plan.settings[name]))
+        settings = self.plan.settings[name]
+        if windows is not None:
+            return windows.explain(name, **classes, **settings)
+        return cast(HeatMap, explain(name, trace, **classes, **settings))
 
     def _target(self, job: Job, trace: Trace) -> int | None:
         """The class to explain; None for a model without classes."""
