@@ -13,10 +13,12 @@ from torch import Tensor, nn
 
 from explainers import explain, methods, wrap_model
 from explainers.capture import Capture
+from explainers.gradients import class_score, gradient_pass
 from explainers.image import Photo
 from explainers.models.errors import ModelError
 from explainers.models.sizes import at_size
 from explainers.models.vision_model import VisionModel
+from explainers.step_gradients import step_by_step
 from explainers.trace import Trace
 from tests.families import FAMILIES, SIZES, build
 from tests.tiny import tiny_photo_array
@@ -369,6 +371,58 @@ def test_every_method_runs_or_was_refused_beforehand(name: str) -> None:
             continue
         values = explain(method, trace, **FEW.get(method, {})).values
         assert values.shape[:2] in (trace.grid, tuple(trace.pixels.shape[-2:])), method
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_head_asked_about_a_vector_is_the_models_own(name: str) -> None:
+    """With all tokens alike, pooling changes nothing: the head's own path gives the answer."""
+    trace = traced(name)
+    adapter, module = trace.model.adapter, trace.model.module
+    if not adapter.readout_support():
+        assert not trace.model.supports("legrad")
+        return
+    width = trace.features("output", 0).shape[1]
+    stream = torch.randn(1, 1, width, generator=torch.Generator().manual_seed(0)).double()
+    stream = stream.expand(1, trace.tokens, width)
+    core = core_of(module)
+    with torch.no_grad():
+        ended = core.norm(stream) if hasattr(core, "norm") else stream
+        if name == "Gemma 4, pooled":
+            ended = ended * width**0.5
+        expected = module.forward_head(ended)
+        found = adapter.read_out(stream)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_giving_all_tokens_is_giving_the_photo(name: str) -> None:
+    trace = traced(name)
+    vit = trace.model
+    keep = torch.arange(trace.tokens - trace.prefix)[None]
+    if not vit.adapter.removal_support():
+        with pytest.raises(ModelError, match="tokens cannot be taken out"):
+            vit.logits(trace.pixels, keep)
+        return
+    with torch.no_grad():
+        assert torch.equal(vit.logits(trace.pixels, keep), vit.module(trace.pixels))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_gradient_pass_in_steps_gives_the_same(name: str) -> None:
+    trace = traced(name)
+    stages = trace.model.adapter.stages()
+    if stages is None or not trace.model.classes:
+        return
+    score = class_score(1, None)
+    whole = gradient_pass(trace.model, trace.pixels, score)
+    steps = step_by_step(trace.model, stages, trace.pixels, score)
+    torch.testing.assert_close(steps.pixels, whole.pixels, rtol=1e-8, atol=1e-12)
+    for kind in ("values", "outputs"):
+        for a, b in zip(getattr(steps, kind), getattr(whole, kind), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-12)
+    for place in ("norm1", "output"):
+        for a, b in zip(steps.tensors[place], whole.tensors[place], strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-12)
 
 
 # -- filters and positions -----------------------------------------------------------------------
