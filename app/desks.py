@@ -28,6 +28,8 @@ class Desk:
     """Counts their choices of a model, which do not disturb the maps being made."""
     photo_turn: int = 0
     """Counts their choices of a photo, of which the last one holds."""
+    compare_turn: int = 0
+    """Counts their comparisons and the times they stopped one; only the last goes on."""
     closed: bool = False
     classes_of: str | None = None
     """The model whose classes the page's class menus list now."""

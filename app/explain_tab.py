@@ -8,7 +8,8 @@ from typing import Any
 
 import gradio as gr
 
-from app import glance, settings
+from app import figure_panel, glance, settings
+from app.figure_panel import FigurePanel
 from app.settings import Place
 from explainers.registry import DEFAULT_METHODS, Method
 from explainers.render.colours import SIGNED, UNSIGNED
@@ -47,6 +48,8 @@ class ExplainTab:
     display: list[Any]
     """In the order of `Display`'s fields: opacity, unsigned, signed, style, range, smooth."""
     save_all: gr.Button
+    save_recipe: gr.Button
+    figure: FigurePanel
     hint: gr.HTML
     glance: gr.Accordion
     glance_strip: gr.HTML
@@ -78,6 +81,9 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
                 )
             groups = _method_groups(t, methods)
             save_all = gr.Button(t("save_all"), elem_id="vs-save-all", interactive=False, size="sm")
+            save_recipe = gr.Button(
+                t("save_recipe"), elem_id="vs-save-recipe", interactive=False, size="sm"
+            )
         with gr.Column(elem_classes="vs-main", min_width=300):
             status = gr.HTML(elem_classes="vs-status", elem_id="vs-status")
             shape = gr.HTML(elem_classes="vs-shape")
@@ -85,6 +91,7 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
             glance_box, strip = glance.panel(t)
             with gr.Row(elem_classes="vs-cards"):
                 cards = {name: _card(t, method) for name, method in methods.items()}
+            figure = figure_panel.build(t, "vs-figure")
         with gr.Column(elem_classes="vs-options", min_width=260):
             display = _display(t)
     return ExplainTab(
@@ -95,6 +102,8 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
         cards=cards,
         display=display,
         save_all=save_all,
+        save_recipe=save_recipe,
+        figure=figure,
         hint=hint,
         glance=glance_box,
         glance_strip=strip,

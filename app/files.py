@@ -88,6 +88,21 @@ def write_png(picture: Image.Image, folder: Path, name: str) -> str:
     return str(path)
 
 
+class PhotoFiles(gr.File):
+    """gr.File that takes no web addresses."""
+
+    is_template = True
+
+    async def async_move_resource_to_block_cache(self, path: str | Path | None) -> str | None:
+        _refuse_address(path)
+        return await super().async_move_resource_to_block_cache(path)
+
+
+def _refuse_address(path: str | Path | None) -> None:
+    if path is not None and str(path).lower().startswith(("http:", "https:")):
+        raise gr.Error(say("en", "no_addresses"), print_exception=False)
+
+
 class PhotoInput(gr.Image):
     """gr.Image that hands on the uploaded file itself, unread: `load_photo` does the rest.
 
@@ -100,6 +115,5 @@ class PhotoInput(gr.Image):
         return None if payload is None else payload.path
 
     async def async_move_resource_to_block_cache(self, path: str | Path | None) -> str | None:
-        if path is not None and str(path).lower().startswith(("http:", "https:")):
-            raise gr.Error(say("en", "no_addresses"), print_exception=False)
+        _refuse_address(path)
         return await super().async_move_resource_to_block_cache(path)

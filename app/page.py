@@ -14,7 +14,8 @@ from app import (
     attention_events,
     attention_tab,
     choose,
-    coming_tabs,
+    compare_events,
+    compare_tab,
     explain_tab,
     inside_tab,
 )
@@ -103,11 +104,12 @@ class Page:
                 with gr.Tab(t("tab_anatomy"), id="anatomy") as places["anatomy"]:
                     anatomy = anatomy_tab.build(t)
                 with gr.Tab(t("tab_compare"), id="compare") as places["compare"]:
-                    coming_tabs.build(t, "compare")
+                    compare = compare_tab.build(t, table, self._menu(model))
             file = gr.DownloadButton(visible="hidden")
             self.widgets = Widgets(self.studio, t, lang, chooser, tab, inside, file)
             connect(self.widgets, demo, places)
             attention_events.connect(self.widgets, self._attention, looks)
+            compare_events.connect(self.widgets, compare, places["compare"])
             anatomy_events.connect(self.widgets, anatomy)
             anatomy_events.link(demo, tabs, anatomy)
             lang.change(None, lang, None, js=_SWITCH, api_visibility="private")

@@ -6,13 +6,15 @@ from typing import Any
 
 import gradio as gr
 
-from app import drawing, handlers
+from app import drawing, figure_events, handlers
 from app.errors import guard
 from app.widgets import QUIET, Widgets
+from explainers.recipe import recipe_of
 from explainers.render.export import png_bytes
 from explainers.render.npz import npz_bytes
+from explainers.render.plate import Panel
 
-_HAND_OVER = """(file) => {
+HAND_OVER = """(file) => {
   if (!file) return;
   const link = document.createElement('a');
   link.href = file.url; link.download = file.orig_name || '';
@@ -21,7 +23,7 @@ _HAND_OVER = """(file) => {
 
 
 def connect(page: Widgets) -> None:
-    """Each map as a PNG of the photo's own size, all maps as one NPZ."""
+    """Each map as a PNG of the photo's own size; all maps as one NPZ, a recipe, a figure."""
 
     @guard
     def save_all(lang: str, request: gr.Request, *values: Any) -> str:
@@ -43,8 +45,26 @@ def connect(page: Widgets) -> None:
 
         return save
 
-    buttons = [(page.tab.save_all, save_all)]
+    @guard
+    def save_recipe(lang: str, request: gr.Request, *values: Any) -> str:
+        desk = page.desk(request)
+        heats = handlers.maps_of(page.studio, desk, page.request(values))
+        return handlers.write(desk, heats, "recipe.json", recipe_of(heats).to_json().encode())
+
+    buttons = [(page.tab.save_all, save_all), (page.tab.save_recipe, save_recipe)]
     buttons += [(card.save, saver(name)) for name, card in page.tab.cards.items()]
     for button, handler in buttons:
         made = button.click(handler, page.asked, page.file, **QUIET)
-        made.success(None, page.file, None, js=_HAND_OVER, api_visibility="private")
+        made.success(None, page.file, None, js=HAND_OVER, api_visibility="private")
+
+    def panels(request: gr.Request, values: tuple[Any, ...], with_photos: bool) -> list[Panel]:
+        asked = page.request(values)
+        heats = handlers.maps_of(page.studio, page.desk(request), asked)
+        maps = [
+            Panel(heat, figure_events.title(heat), drawing.options(heat, asked.display, heats))
+            for heat in heats
+        ]
+        photos = [Panel(heat.photo, heat.photo.name) for heat in heats[:1]] if with_photos else []
+        return [*photos, *maps]
+
+    figure_events.connect(page, page.tab.figure, page.asked[1:], panels)

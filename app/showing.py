@@ -142,6 +142,7 @@ class Showing:
         updates: Updates = {
             self.tab.cancel: gr.update(interactive=True),
             self.tab.save_all: gr.update(interactive=False),
+            self.tab.save_recipe: gr.update(interactive=False),
         }
         for name in self.waiting:
             card = self.tab.cards[name]
@@ -264,6 +265,7 @@ class Showing:
         updates: Updates = {
             self.tab.cancel: gr.update(interactive=False),
             self.tab.save_all: gr.update(interactive=bool(self.heats)),
+            self.tab.save_recipe: gr.update(interactive=bool(self.heats)),
         }
         if event.stopped:
             updates |= self._emptied(cards.stopped(self.lang))

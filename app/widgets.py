@@ -64,7 +64,7 @@ class Widgets:
         widgets: list[Any] = [
             *(chooser.photo_note, chooser.class_note),
             *(chooser.top, chooser.target, chooser.against, self.ranks),
-            *(tab.status, tab.hint, tab.shape, tab.cancel, tab.save_all),
+            *(tab.status, tab.hint, tab.shape, tab.cancel, tab.save_all, tab.save_recipe),
             *(tab.glance, tab.glance_strip, *tab.groups.values()),
         ]
         for card in tab.cards.values():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import gradio as gr
 
-STYLES = Path(__file__).with_name("page.css")
+STYLES = [Path(__file__).with_name(name) for name in ("page.css", "compare.css")]
 
 FRAME = Path(__file__).with_name("frame.css")
 

@@ -1,0 +1,321 @@
+"""Many maps side by side: models × methods × classes × photos, made one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from app import handlers
+from app.desks import Desk
+from app.errors import known_sentence, logger
+from app.scene import Scene
+from app.studio import TICK, Studio, map_key, trace_bytes, trace_key
+from app.work import Job, Report
+from explainers import Cancelled, HeatMap, Photo, VisionModel, explain, methods
+from explainers.sentence import Sentence
+from explainers.trace import Trace
+
+MOST = 36
+"""Maps of one comparison."""
+
+MODELS, PHOTOS = 3, 4
+"""Models and photos of one comparison; as many models are kept loaded."""
+
+CHOSEN = "@chosen"
+"""The class chosen above the tabs, or the likeliest one where none is."""
+
+RANKS = {"@1": 0, "@2": 1, "@3": 2}
+"""The model's own likeliest classes."""
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be compared. photos: files of the visitor. classes: `CHOSEN`, `RANKS`, or a
+    class by name or index. parameters: method → its settings, as the Explain tab has them."""
+
+    scene: Scene
+    photos: tuple[str, ...]
+    models: tuple[str, ...]
+    methods: tuple[str, ...]
+    classes: tuple[str, ...]
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return len(self.photos) * len(self.models) * len(self.classes) * len(self.methods)
+
+
+@dataclass
+class Cell:
+    """One map's place. heat: when it is made. reason: why there is none; same: because it is
+    the one of the first class, being the same for all of them."""
+
+    photo: int
+    model: str
+    aim: str
+    method: str
+    heat: HeatMap | None = None
+    reason: Sentence | None = None
+    failed: bool = False
+    same: bool = False
+    pictures: dict[Hashable, str] = field(default_factory=dict)
+    """Drawn already, by how it was drawn."""
+
+    @property
+    def waiting(self) -> bool:
+        return self.heat is None and self.reason is None and not self.same and not self.failed
+
+
+@dataclass
+class Comparison:
+    """The maps so far. photos: None for one that cannot be read; answers: (photo, model) → the
+    likeliest class as (label, probability)."""
+
+    asked: Asked
+    photos: list[Photo | None]
+    cells: list[Cell]
+    answers: dict[tuple[int, str], tuple[str, float]] = field(default_factory=dict)
+    working: str = ""
+    """What is being done: "loading", "trace" or a method's name."""
+    share: float = 0.0
+
+    @property
+    def nbytes(self) -> int:
+        photos = sum(photo.pixels.nbytes for photo in self.photos if photo is not None)
+        return photos + sum(10**5 + h.values.nbytes for h in (c.heat for c in self.cells) if h)
+
+    @property
+    def heats(self) -> list[HeatMap]:
+        return [cell.heat for cell in self.cells if cell.heat is not None]
+
+
+def check(asked: Asked) -> None:
+    """ValueError where nothing, or too much, is asked for."""
+    if not asked.count:
+        raise ValueError(
+            Sentence(
+                "compare_nothing",
+                "A comparison takes at least one photo, one model, one method and one class.",
+            )
+        )
+    if asked.count > MOST or len(asked.models) > MODELS or len(asked.photos) > PHOTOS:
+        raise ValueError(
+            Sentence(
+                "compare_too_many",
+                "{photos} photos × {models} models × {classes} classes × {methods} methods are "
+                "{count} maps; at most {most} are compared at once, of {most_photos} photos and "
+                "{most_models} models.",
+                photos=len(asked.photos),
+                models=len(asked.models),
+                classes=len(asked.classes),
+                methods=len(asked.methods),
+                count=asked.count,
+                most=MOST,
+                most_photos=PHOTOS,
+                most_models=MODELS,
+            )
+        )
+
+
+def comparing(studio: Studio, desk: Desk, asked: Asked) -> Iterator[Comparison]:
+    """The comparison, yielded every tick while its maps are made, and at last complete.
+
+    Ends early when the visitor asks for another one or cancels: what was made is kept.
+    """
+    check(asked)
+    desk.compare_turn += 1
+    turn = desk.compare_turn
+    photos = [_photo(studio, desk, path) for path in asked.photos]
+    cells = [
+        Cell(photo, model, aim, method)
+        for photo in range(len(photos))
+        for model in asked.models
+        for aim in asked.classes
+        for method in asked.methods
+    ]
+    found = Comparison(asked, [photo for photo, _ in photos], cells)
+    studio.store.put(desk.owner, "comparison", found, found.nbytes)
+    for number, (photo, reason) in enumerate(photos):
+        if photo is None:
+            _refuse([cell for cell in cells if cell.photo == number], reason)
+    work = _Work(studio, desk, found, turn)
+    try:
+        yield found
+        for model in asked.models:
+            yield from work.of_model(model)
+    except (Cancelled, _Over):
+        return
+    finally:
+        if studio.store.get(desk.owner, "comparison") is found and not desk.closed:
+            studio.store.put(desk.owner, "comparison", found, found.nbytes)
+    found.working = ""
+    yield found
+
+
+class _Over(Exception):  # noqa: N818 - not an error
+    """The visitor asked for something else, or left."""
+
+
+@dataclass
+class _Work:
+    """One comparison being made for one visitor."""
+
+    studio: Studio
+    desk: Desk
+    found: Comparison
+    turn: int
+
+    def of_model(self, name: str) -> Iterator[Comparison]:
+        """All maps of a model, photo by photo."""
+        cells = [cell for cell in self.found.cells if cell.model == name and cell.waiting]
+        if not cells:
+            return
+        try:
+            vit = yield from self._model(name)
+        except (Cancelled, _Over):
+            raise
+        except Exception as error:  # the other models go on
+            _refuse(cells, _reason(error))
+            return
+        for number, photo in enumerate(self.found.photos):
+            mine = [cell for cell in cells if cell.photo == number]
+            if photo is None or not mine:
+                continue
+            try:
+                trace = yield from self._trace(vit, name, photo)
+            except (Cancelled, _Over):
+                raise
+            except Exception as error:
+                _refuse(mine, _reason(error))
+                continue
+            if vit.classes:
+                _, label, probability = trace.top(1)[0]
+                self.found.answers[number, name] = (label, probability)
+            for cell in mine:
+                yield from self._map(cell, trace)
+
+    def _model(self, name: str) -> Generator[Comparison, None, VisionModel]:
+        self.found.working = "loading"
+        for step in handlers.wait_for_model(self.studio, self.desk, name):
+            if not isinstance(step, Job):
+                return step
+            self.found.share = step.share
+            yield self._going()
+        raise _Over
+
+    def _trace(
+        self, vit: VisionModel, name: str, photo: Photo
+    ) -> Generator[Comparison, None, Trace]:
+        return self._made(
+            "trace", trace_key(name, photo), lambda report: vit.trace(photo), trace_bytes
+        )
+
+    def _map(self, cell: Cell, trace: Trace) -> Iterator[Comparison]:
+        method, asked = methods()[cell.method], self.found.asked
+        support = trace.model.supports(cell.method)
+        if not support:
+            cell.reason = support.reason
+            cell.failed = support.reason is None
+            return
+        cell.same = not method.class_specific and cell.aim != asked.classes[0]
+        if cell.same:
+            return
+        parameters = dict(asked.parameters.get(cell.method, {}))
+        try:
+            target, against = (None, None)
+            if method.class_specific and trace.model.classes:
+                target, against = self._aim(cell.aim, trace, cell.model)
+            key = map_key(cell.model, trace.photo, cell.method, target, against, parameters)
+
+            def make(report: Report) -> HeatMap:
+                heat = explain(cell.method, trace, target, against, progress=report, **parameters)
+                return heat[0] if isinstance(heat, list) else heat
+
+            cell.heat = yield from self._made(
+                cell.method, key, make, lambda heat: heat.values.nbytes + 10_000
+            )
+        except (Cancelled, _Over):
+            raise
+        except Exception as error:  # one map's fault leaves the others theirs
+            _refuse([cell], _reason(error))
+
+    def _aim(self, aim: str, trace: Trace, model: str) -> tuple[int | None, int | None]:
+        """The class meant for this model, and the contrast chosen above where it is meant too."""
+        scene, vit = self.found.asked.scene, trace.model
+        if aim in RANKS:
+            best = trace.top(RANKS[aim] + 1)
+            return best[-1][0], None
+        if aim != CHOSEN:
+            return vit.find_class(aim), None
+        target, against = (
+            self._named(index, vit, model) for index in (scene.target, scene.against)
+        )
+        if target is None:
+            target = trace.top(1)[0][0]
+        return target, None if against == target else against
+
+    def _named(self, index: int | None, vit: VisionModel, model: str) -> int | None:
+        """A class of the model in use, as a class of this one: the one of the same name."""
+        scene = self.found.asked.scene
+        if index is None or model == scene.model:
+            return index
+        other = self.studio.models.ready(scene.model)
+        if other is None or not other.labels or not vit.labels:
+            return vit.find_class(index)
+        return vit.find_class(other.labels[index])
+
+    def _made(
+        self,
+        what: str,
+        key: Hashable,
+        make: Callable[[Report], Made],
+        size: Callable[[Made], int],
+    ) -> Generator[Comparison, None, Made]:
+        """What is remembered under ``key``, or is made now by a worker."""
+        store, owner = self.studio.store, self.desk.owner
+        known: Made | None = store.get(owner, key)
+        if known is not None:
+            return known
+        self.found.working, self.found.share = what, 0.0
+        job = self.studio.workers.begin(key, make)
+        try:
+            while not job.wait(TICK):
+                self.found.share = job.share
+                yield self._going()
+        finally:
+            job.stop()
+        made: Made = job.result()
+        if not self.desk.closed:
+            store.put(owner, key, made, size(made))
+        yield self._going()
+        return made
+
+    def _going(self) -> Comparison:
+        if self.desk.compare_turn != self.turn or self.desk.closed:
+            raise _Over
+        return self.found
+
+
+def _photo(studio: Studio, desk: Desk, path: str) -> tuple[Photo | None, Sentence | None]:
+    try:
+        return studio.photo(desk, path), None
+    except ValueError as error:
+        return None, known_sentence(error)
+
+
+def _refuse(cells: Sequence[Cell], reason: Sentence | None) -> None:
+    """There are no such maps: why, or None for a fault of the program."""
+    for cell in cells:
+        if cell.waiting:
+            cell.reason, cell.failed = reason, reason is None
+
+
+def _reason(error: Exception) -> Sentence | None:
+    """What the error says; None for a fault of the program, which is logged."""
+    reason = known_sentence(error)
+    if reason is None:
+        logger.error("a map of a comparison failed", exc_info=error)
+    return reason
