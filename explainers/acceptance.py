@@ -51,7 +51,7 @@ def accept(model: VisionModel, capture: Capture, pixels: Tensor) -> Support:
                 ),
             )
     worst = max(capture.deviations, default=float("inf"))
-    if len(capture.deviations) < adapter.depth or not worst <= _TOLERANCE.get(model.dtype, 1e-5):
+    if len(capture.deviations) < adapter.checks or not worst <= _TOLERANCE.get(model.dtype, 1e-5):
         return Support(
             False,
             Sentence(

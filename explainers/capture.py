@@ -193,11 +193,11 @@ class Capture(TorchFunctionMode):
         for name in before:
             if name == "heads":
                 read = self.adapter.merged(block, read)
-                if self._unchecked is not None:
-                    self.deviations.append(self._deviation(block, read, self._unchecked))
-                    self._unchecked = self._gate = None
             elif name == "gate":
                 self._gate = read
+            if name in ("heads", "pooled") and self._unchecked is not None:
+                self.deviations.append(self._deviation(block, read, self._unchecked))
+                self._unchecked = self._gate = None
             self._store(name, block, read)
             if (name, block) == self._end:
                 self._last = read
@@ -221,7 +221,9 @@ class Capture(TorchFunctionMode):
         rows = torch.arange(call.rows_count, device=v.device)
         parts = [attention @ v for _, attention in call.chunks(rows)]
         merged = torch.cat(parts, 2).transpose(1, 2).flatten(2)  # (B, N, H·E)
-        merged = self.adapter.after_merge(block, merged.to(received.dtype), self._gate)
+        merged = merged.to(received.dtype)
+        if block < self.adapter.depth:  # not the attention pool
+            merged = self.adapter.after_merge(block, merged, self._gate)
         if received.shape != merged.shape:  # nn.MultiheadAttention keeps the batch second
             received = received.transpose(0, 1)
         if received.shape != merged.shape:

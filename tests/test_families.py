@@ -477,3 +477,16 @@ def test_positions_are_those_of_the_stored_grid(name: str) -> None:
     adapter = traced(name).model.adapter
     rows, columns = adapter.position_grid()
     assert adapter.patch_positions().shape[0] == rows * columns
+
+
+@pytest.mark.parametrize("name", ["SigLIP", "SigLIP, prefix", "perception encoder", "NaFlexViT"])
+def test_a_wrong_pool_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool's own call is compared with what it made of it, as the blocks' are."""
+    real = Capture._record
+
+    def wrong(self: Capture, q: Any, k: Any, v: Any, mask: Any, scale: float, out: Any) -> None:
+        real(self, q, k, v, mask, scale * (1.02 if q.shape[2] == 1 else 1), out)
+
+    monkeypatch.setattr(Capture, "_record", wrong)
+    refused = wrapped(name).supports("attention", row=0)
+    assert "differs from what the model used" in str(refused.reason)

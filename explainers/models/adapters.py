@@ -44,6 +44,7 @@ class Adapter(EmbeddingViews):
     pooling: Pooling = "other"
     pooling_name: str = ""
     any_size: bool = False  # the module itself takes inputs of any whole number of patches
+    pool_projection: nn.Module | None = None  # the layer that reads an attention pool's heads
     batch_first: bool = True  # features are (B, N, width), not (N, B, width)
     feature_names: tuple[str, ...] = ("norm1", "output")  # of a block, with their gradients
 
@@ -83,7 +84,13 @@ class Adapter(EmbeddingViews):
                     places[id(weight)] = (before, after), (), i
                 else:
                     places[id(weight)] = (before,), (after,), i
-        return places
+        pool = used_weight(self.pool_projection)
+        return places if pool is None else places | {id(pool): (("pooled",), (), self.depth)}
+
+    @property
+    def checks(self) -> int:
+        """How many attention calls are compared with what the model made of them."""
+        return self.depth + (used_weight(self.pool_projection) is not None)
 
     @property
     def last_sum(self) -> str:

@@ -37,6 +37,7 @@ class TimmAdapter(Adapter):
         self.prefix = module.num_prefix_tokens
         self.prefix_names = self._names()
         self.patch = tuple(self._embed.feat_ratio(as_scalar=False))
+        self.pool_projection = getattr(getattr(module, "attn_pool", None), "proj", None)
         self.pooling_name = module.global_pool
         self.pooling = self._pooling()
         # Without pooling the answer is one of every token, which is no class's.
