@@ -7,14 +7,17 @@ import errno
 import os
 import socket
 from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
 
 from app.texts import LANGUAGES
 
 LAST_PORT = 65535
+MOST_MEGABYTES = 2048
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The options; host, port and share fall back to Gradio's own GRADIO_… variables."""
+    """The options; host, port, share and root path fall back to Gradio's own GRADIO_… variables."""
     parser = argparse.ArgumentParser(
         prog="app.py", description="ViTScope: see what a Vision Transformer looked at, and why."
     )
@@ -39,6 +42,29 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--lang", choices=sorted(LANGUAGES), help="the page's language (default: the browser's)"
     )
+    parser.add_argument(
+        "--auth",
+        type=_auth,
+        default=os.environ.get("VITSCOPE_AUTH"),
+        metavar="NAME:PASSWORD",
+        help="ask visitors for these (default: VITSCOPE_AUTH, which other users of the machine "
+        "cannot read, where it is set; else nobody is asked)",
+    )
+    parser.add_argument(
+        "--root-path", help="the page's path behind a proxy, as /vitscope (GRADIO_ROOT_PATH)"
+    )
+    parser.add_argument(
+        "--max-upload",
+        type=_megabytes,
+        default=os.environ.get("VITSCOPE_MAX_UPLOAD", "64"),
+        metavar="MB",
+        help="largest photo file taken (default: VITSCOPE_MAX_UPLOAD, else 64)",
+    )
+    parser.add_argument(
+        "--mcp",
+        action="store_true",
+        help="also serve the public endpoints as tools for assistants (pip install 'mcp>=1.21,<2')",
+    )
     parser.add_argument("--share", action="store_true", help="also open a public gradio.live link")
     return parser.parse_args(arguments)
 
@@ -49,6 +75,41 @@ def _port(text: str) -> int:
     raise argparse.ArgumentTypeError(
         f"expected a whole number from 1 to {LAST_PORT}, as 7860; got {text!r}"
     )
+
+
+def _auth(text: str) -> tuple[str, str]:
+    name, colon, password = text.partition(":")
+    if name and colon and password:
+        return name, password
+    raise argparse.ArgumentTypeError("expected NAME:PASSWORD, neither of them empty")
+
+
+def _megabytes(text: str) -> int:
+    if text.isdecimal() and 1 <= int(text[:6]) <= MOST_MEGABYTES:
+        return int(text)
+    raise argparse.ArgumentTypeError(
+        f"expected a whole number of MB from 1 to {MOST_MEGABYTES}; got {text!r}"
+    )
+
+
+def serving(options: argparse.Namespace) -> dict[str, Any]:
+    """What ``gr.Blocks.launch`` is told of the options."""
+    return {
+        "server_name": options.host,
+        "server_port": options.port,
+        "share": options.share or None,
+        "auth": options.auth,
+        "root_path": options.root_path,
+        "max_file_size": f"{options.max_upload}mb",
+        "mcp_server": options.mcp,
+    }
+
+
+def mcp_problem(wanted: bool) -> str | None:
+    """Why no tools can be served, in one sentence; None where they can, or are not wanted."""
+    if wanted and find_spec("mcp") is None:
+        return "--mcp needs the package mcp: pip install 'mcp>=1.21,<2', or leave --mcp out."
+    return None
 
 
 def address_problem(host: str | None, port: int | None) -> str | None:
