@@ -71,7 +71,7 @@ def making(looks: Looks, desk: Desk, scene: Scene) -> Iterator[Job | Look | None
         yield None
         return
     photo = studio.photo(desk, scene.photo)
-    name = ("attention", scene.model, photo.sha256)
+    name = ("attention", scene.single, photo.sha256)
     known = looks.known(desk.owner, name)
     if known is not None:
         yield known
@@ -81,11 +81,12 @@ def making(looks: Looks, desk: Desk, scene: Scene) -> Iterator[Job | Look | None
             yield step
             continue
         other = desk.job  # the maps of Explain may be about to make the same trace
-        while other is not None and other.key == _trace_key(scene.model, photo):
+        while other is not None and other.key == _trace_key(scene.single, photo):
             if other.wait(TICK):
                 break
             yield other
-        work = functools.partial(_look, studio, desk, step, scene.model, photo)
+        eye = studio.seeing(desk, step, scene, photo)
+        work = functools.partial(_look, studio, desk, eye, scene.single, photo)
         job = studio.workers.begin(name, work)
         try:
             while not job.wait(TICK):

@@ -10,6 +10,7 @@ from explainers.heatmap import Target
 from explainers.models.labels import short
 from explainers.render.describe import alt_text
 from explainers.sentence import Sentence
+from explainers.separate_looks import windows_title
 
 SEEN_ALL = 0.995
 """Above this share of the photo, what was cut off is no more than rounding."""
@@ -55,7 +56,7 @@ def done(lang: str, heat: HeatMap, scale_note: Sentence | None = None) -> str:
 def description(lang: str, heat: HeatMap) -> str:
     """The map in words, for readers who cannot see it."""
     sentence = alt_text(heat)
-    sentence.values["title"] = of_method(lang, methods()[heat.method], "title")
+    sentence.values["title"] = _title(lang, heat)
     return tell(lang, sentence)
 
 
@@ -73,7 +74,17 @@ def bar(share: float) -> str:
     )
 
 
+def _title(lang: str, heat: HeatMap) -> str:
+    """What a map is called: its method, and how many separate looks it is made of."""
+    title = of_method(lang, methods()[heat.method], "title")
+    if not heat.windows:
+        return title
+    return tell(lang, windows_title(title, len(heat.windows)))
+
+
 def _class(lang: str, heat: HeatMap) -> str:
+    if heat.windows and heat.target is None:
+        return _title(lang, heat)
     if not methods()[heat.method].class_specific or heat.target is None:
         return say(lang, "class_any")
     if heat.against is None:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app import example_photos
+from app import example_photos, look_control
 from app.files import PhotoInput
+from app.look_control import LookControl
 
 TOP = 5
 """How many of the most likely classes are offered to click."""
@@ -24,6 +25,7 @@ class Chooser:
     model_note: gr.HTML
     download: gr.Button
     halt: gr.Button
+    look: LookControl
     top: gr.Label
     target: gr.Dropdown
     against: gr.Dropdown
@@ -61,6 +63,7 @@ def build(t: gr.I18n, models: list[tuple[str, str]], model: str) -> Chooser:
             download = gr.Button(t("download_model"), visible=False, variant="primary")
             halt = gr.Button(t("download_halt"), visible=False, variant="stop")
             model_note = gr.HTML(elem_classes="vs-facts", elem_id="vs-model-note")
+            look = look_control.build(t)
         with gr.Column(min_width=280):
             top = gr.Label(
                 label=t("top"), num_top_classes=TOP, show_heading=False, elem_id="vs-top"
@@ -81,6 +84,7 @@ def build(t: gr.I18n, models: list[tuple[str, str]], model: str) -> Chooser:
         model_note=model_note,
         download=download,
         halt=halt,
+        look=look,
         top=top,
         target=target,
         against=against,

@@ -41,7 +41,8 @@ def connect(page: Widgets) -> None:
                 # A page that was still changing its language can lose what it was told.
                 yield told
                 desk.settled = True
-            if showing.complete and showing.answered is not None:
+            single = asked.scene.look.kind != "windows"  # the rest speaks of one look
+            if single and showing.complete and showing.answered is not None:
                 given = (page.studio, desk, asked, showing.answered)
                 for later in chain(measuring(*given, showing.heats), glancing(*given)):
                     updates = showing.updates(later)

@@ -93,20 +93,22 @@ def explaining(studio: Studio, desk: Desk, request: Request) -> Iterator[Event]:
         photo = studio.photo(desk, scene.photo)
         yield Opened(photo)
         vit = yield from _working("loading", studio.model(desk, turn, scene.model))
-        trace = yield from _working("trace", studio.trace(desk, turn, vit, scene.model, photo))
+        eye = studio.seeing(desk, vit, scene, photo)
+        trace = yield from _working("trace", studio.trace(desk, turn, eye, scene.single, photo))
+        vit, windows = trace.model, studio.windows(desk, trace, scene)
         target, against = aim(trace, scene)
         yield Answered(vit, trace, target, against, turn)
         yield Pending(request.methods)
         for name in request.methods:
             if desk.turn != turn:
                 return
-            support = vit.supports(name)
+            support = (windows or vit).supports(name)
             if not support:
                 yield Refused(name, support.reason)
                 continue
             parameters = request.parameters.get(name, {})
             making = studio.heat_map(
-                desk, turn, trace, scene.model, name, target, against, parameters
+                desk, turn, trace, scene.eye, name, target, against, parameters, windows
             )
             try:
                 heat = yield from _working(name, making)

@@ -143,7 +143,7 @@ def _jpeg(heat: HeatMap) -> str:
 
 def _map_key(request: Request, answered: Answered, name: str) -> MapKey:
     photo, parameters = answered.trace.photo, request.parameters.get(name, {})
-    model = request.scene.model
+    model = request.scene.eye
     return map_key(model, photo, name, answered.target, answered.against, parameters)
 
 

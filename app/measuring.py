@@ -52,7 +52,7 @@ def measuring(
     heats: Mapping[str, HeatMap],
 ) -> Iterator[MeasureEvent]:
     """One measure after the other, while the visitor asks for nothing else."""
-    model = request.scene.model
+    model = request.scene.eye
     try:
         for name, heat in heats.items():
             key = measure_key(request, heat, answered)
@@ -127,11 +127,11 @@ def measure_key(
     """Under what a map's measure is remembered: the map, and the class that is watched."""
     target, against = answered.target, answered.against
     parameters = request.parameters.get(heat.method, {})
-    key = map_key(request.scene.model, heat.photo, heat.method, target, against, parameters)
+    key = map_key(request.scene.eye, heat.photo, heat.method, target, against, parameters)
     return "measure", key, target, full
 
 
 def sanity_key(request: Request, name: str) -> Hashable:
     """Under what a method's checks are remembered: the model, the method and its settings."""
     parameters = tuple(sorted(request.parameters.get(name, {}).items()))
-    return "sanity", request.scene.model, name, parameters
+    return "sanity", request.scene.eye, name, parameters

@@ -8,7 +8,7 @@ import gradio as gr
 
 from app import drawing
 from app.errors import guard
-from app.scene import Scene
+from app.scene import Scene, with_model
 from app.settings import PICKED
 from app.studio import trace_key
 from app.widgets import QUIET, Widgets
@@ -30,7 +30,8 @@ def connect(page: Widgets) -> None:
         trace = None
         if scene.photo is not None:
             desk = page.desk(request)
-            key = trace_key(model, page.studio.photo(desk, scene.photo))
+            eye = with_model(scene, model).single
+            key = trace_key(eye, page.studio.photo(desk, scene.photo))
             trace = page.studio.store.get(desk.owner, key)
         token = None if trace is None else token_at(trace, event.index)
         return (gr.skip(), gr.skip()) if token is None else (token, nudge + 1)

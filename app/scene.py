@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from explainers.look import Look
 from explainers.render.colours import SIGNED, UNSIGNED
 
 
@@ -13,12 +14,25 @@ from explainers.render.colours import SIGNED, UNSIGNED
 class Scene:
     """photo: a file in the visitor's folder. model: its name; the classes are its classes.
     target: a class, None for the most likely one. against: the class it is compared with
-    ("and not"), None for no contrast."""
+    ("and not"), None for no contrast. look: at the model's own size, or another."""
 
     photo: str | None = None
     model: str = "embedded"
     target: int | None = None
     against: int | None = None
+    look: Look = field(default_factory=Look)
+
+    @property
+    def eye(self) -> str:
+        """What looks at the photo: the model's name, and how it looks where not in its own way."""
+        if self.look.kind == "own":
+            return self.model
+        return f"{self.model} · {self.look.kind} {self.look.long_side}"
+
+    @property
+    def single(self) -> str:
+        """The same for the one look that all tabs share: of windows, the model's own one."""
+        return self.model if self.look.kind == "windows" else self.eye
 
 
 def with_model(scene: Scene, name: str) -> Scene:

@@ -158,7 +158,7 @@ class Showing:
         self.answered = event
         has_head = vit.classes > 0
         updates: Updates = {
-            self.tab.glance: gr.update(visible=True),
+            self.tab.glance: gr.update(visible=self.request.scene.look.kind != "windows"),
             **self._glance(),
             chooser.class_note: "" if has_head else f"<p>{escape(say(lang, 'no_classes'))}</p>",
         }
@@ -186,7 +186,9 @@ class Showing:
         updates: Updates = {}
         for name in self.heats if shared else [event.name]:
             updates |= self._drawn(name)
-        if self.answered is not None:
+        if event.heat.windows:  # separate looks have no one answer to be held against
+            updates |= trust.nothing(self.tab.cards[event.name])
+        elif self.answered is not None:
             updates |= trust.below(
                 *(self.lang, self.studio, self.desk, self.request, self.answered, event.heat),
                 self.tab.cards[event.name],
@@ -195,7 +197,7 @@ class Showing:
 
     def _costs(self) -> Updates:
         """The names in the chooser tell the costs, now that a pass has been timed."""
-        lang, model = self.lang, self.request.scene.model
+        lang, model = self.lang, self.request.scene.eye
         pace = self.studio.pace.get(model)
         if self.answered is None or pace is None or self.desk.costs_of == (model, lang):
             return {}
@@ -209,14 +211,14 @@ class Showing:
         return updates
 
     def _glance(self) -> Updates:
-        if self.answered is None:
+        if self.answered is None or self.request.scene.look.kind == "windows":
             return {}
         given = (self.lang, self.studio, self.desk, self.request, self.answered)
         return {self.tab.glance_strip: glance.html(*given, self.request.methods)}
 
     def _cost(self, name: str) -> str:
         parameters = self.request.parameters.get(name, {})
-        pace = self.studio.pace.get(self.request.scene.model)
+        pace = self.studio.pace.get(self.request.scene.eye)
         return costs.note(self.lang, methods()[name], parameters, self._patches, pace)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ from app.scene import Request, Scene
 from app.store import Store
 from app.work import Job, Report, Workers
 from explainers import Photo, PhotoError, explain, load_photo, methods
+from explainers.forecast import Forecast, Pace, measure_pace
 from explainers.heatmap import HeatMap
 from explainers.models.vision_model import VisionModel
 from explainers.sentence import Sentence
+from explainers.separate_looks import SeparateLooks
 from explainers.trace import Trace
 
 TICK = 0.1
@@ -59,6 +62,8 @@ class Studio:
         self.aside_workers = Workers(1)
         self.pace: dict[str, float] = {}
         """Model → seconds that a forward pass took here."""
+        self._paces: dict[str, Pace] = {}
+        self._pacing = threading.Lock()
         self.store = Store()
         self.desks = Desks(new_folder, self.store.drop)
 
@@ -103,6 +108,43 @@ class Studio:
 
         return self._made(desk, turn, trace_key(name, photo), make, trace_bytes)
 
+    def seeing(self, desk: Desk, vit: VisionModel, scene: Scene, photo: Photo) -> VisionModel:
+        """The model as the scene lets it look at the photo; see `Look.model`.
+
+        ModelError where it cannot look so, or the memory does not allow it.
+        """
+        if scene.look.kind == "own":
+            return vit
+        trace: Trace | None = self.store.get(desk.owner, trace_key(scene.single, photo))
+        if trace is not None and scene.look.kind == "whole":
+            return trace.model
+        self.forecast(vit, photo, scene)
+        return scene.look.model(vit, photo)
+
+    def paced(self, model: str) -> bool:
+        """Whether it has been measured how fast a model runs here."""
+        return model in self._paces
+
+    def forecast(self, vit: VisionModel, photo: Photo, scene: Scene) -> Forecast:
+        """What the scene's look costs here; ModelError where it cannot be taken."""
+        with self._pacing:
+            if scene.model not in self._paces:
+                self._paces[scene.model] = measure_pace(vit)
+        told = scene.look.forecast(vit, photo, self._paces[scene.model])
+        if scene.look.kind != "own":
+            self.pace.setdefault(scene.eye, told.seconds)
+        return told
+
+    def windows(self, desk: Desk, trace: Trace, scene: Scene) -> SeparateLooks | None:
+        """The windows of a scene that has some; made once, since they keep their traces."""
+        key = "windows", scene.eye, trace.photo.sha256
+        found: SeparateLooks | None = self.store.get(desk.owner, key)
+        if found is None:
+            found = scene.look.windows(trace.model, trace.photo)
+            if found is not None:
+                self.store.put(desk.owner, key, found, len(found) * trace_bytes(trace))
+        return found
+
     def heat_map(
         self,
         desk: Desk,
@@ -113,12 +155,18 @@ class Studio:
         target: int | None,
         against: int | None,
         parameters: Mapping[str, Any],
+        windows: SeparateLooks | None = None,
     ) -> Making[HeatMap]:
-        """One method's map. Methods that ignore the class are made once for all classes."""
+        """One method's map. Methods that ignore the class are made once for all classes.
+
+        windows: the separate looks that it is the mean of, where there are some.
+        """
         key = map_key(model, trace.photo, method, target, against, parameters)
         target, against = key.target, key.against
 
         def make(report: Report) -> HeatMap:
+            if windows is not None:
+                return windows.explain(method, target, against, report, **parameters)
             heat = explain(
                 method, trace, target=target, against=against, progress=report, **parameters
             )
@@ -133,14 +181,14 @@ class Studio:
         if scene.photo is None or vit is None:
             return None
         photo = self.photo(desk, scene.photo)
-        trace = self.store.get(desk.owner, trace_key(scene.model, photo))
+        trace = self.store.get(desk.owner, trace_key(scene.single, photo))
         if trace is None:
             return None
         target, against = aim(trace, scene)
         heats: list[HeatMap] = []
         for name in filter(vit.supports, request.methods):
             parameters = request.parameters.get(name, {})
-            key = map_key(scene.model, photo, name, target, against, parameters)
+            key = map_key(scene.eye, photo, name, target, against, parameters)
             heat = self.store.get(desk.owner, key)
             if heat is None:
                 return None
@@ -254,9 +302,14 @@ def map_key(
 
 
 def aim(trace: Trace, scene: Scene) -> tuple[int | None, int | None]:
-    """The class explained and its contrast: chosen, or the likeliest; none without a head."""
+    """The class explained and its contrast: chosen, or the likeliest; none without a head.
+
+    Windows have a likeliest class each, so there it is the chosen one or none.
+    """
     if not trace.model.classes:
         return None, None
+    if scene.look.kind == "windows":
+        return scene.target, scene.against
     target = trace.top(1)[0][0] if scene.target is None else scene.target
     return target, None if scene.against == target else scene.against
 

@@ -57,7 +57,7 @@ def _check_label(lang: str, studio: Studio, request: Request, answered: Answered
     count = costs.sanity_passes(
         methods()[name], parameters, rows * columns, vit.adapter.depth, vit.classes > 0
     )
-    label, pace = say(lang, "check"), studio.pace.get(request.scene.model)
+    label, pace = say(lang, "check"), studio.pace.get(request.scene.eye)
     return label if pace is None else f"{label} · {costs.time_of(lang, count * pace)}"
 
 

@@ -30,7 +30,7 @@ def connect(page: Widgets) -> None:
         scene = asked.scene
         if not heats or scene.photo is None:
             return None
-        trace = studio.store.get(desk.owner, trace_key(scene.model, heats[0].photo))
+        trace = studio.store.get(desk.owner, trace_key(scene.single, heats[0].photo))
         if trace is None:
             return None
         target, against = aim(trace, scene)
@@ -48,7 +48,7 @@ def connect(page: Widgets) -> None:
             asked, answered, heat = found
             desk = page.desk(request)
             key = measure_key(asked, heat, answered, full=True)
-            model = asked.scene.model
+            model = asked.scene.eye
             making = deletion(studio, desk, model, key, heat, answered, full=True)
             try:
                 while desk.turn == answered.turn:

@@ -11,6 +11,7 @@ from app import (
     explain_events,
     glance_events,
     inside_events,
+    look_events,
     model_events,
     pick_events,
     save_events,
@@ -28,6 +29,7 @@ def connect(page: Widgets, demo: gr.Blocks, places: dict[str, gr.Tab]) -> None:
     glance_events.connect(page)
     choose_events.connect(page)
     model_events.connect(page, demo)
+    look_events.connect(page)
     save_events.connect(page)
     inside_events.connect(page, places["inside"])
     _name_tabs(page, places)

@@ -207,12 +207,7 @@ class SeparateLooks:
         return replace(
             first,
             values=values,
-            title=Sentence(
-                "windows_title",
-                "{title}: {count} separate looks",
-                title=first.title,
-                count=len(self),
-            ),
+            title=windows_title(first.title, len(self)),
             photo=self.photo,
             geometry=self.geometry,
             target=_mean(heats, "target") if named else None,
@@ -263,6 +258,11 @@ class SeparateLooks:
             "answer stands in its corner. Where they overlap: the mean.",
             **values,
         )
+
+
+def windows_title(title: str, count: int) -> Sentence:
+    """What a map of separate looks is called."""
+    return Sentence("windows_title", "{title}: {count} separate looks", title=title, count=count)
 
 
 def starts(whole: int, cells: int, overlap: float) -> list[int]:
