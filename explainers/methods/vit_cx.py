@@ -16,6 +16,9 @@ from explainers.registry import Method, Parameter, register
 from explainers.sentence import Sentence
 from explainers.trace import Trace
 
+_ROUNDING = 1e-12
+"""A channel that varies by less than this share of its size varies by rounding alone."""
+
 
 def vit_cx(
     trace: Trace,
@@ -74,7 +77,7 @@ def cluster_maps(
     spread copy of every channel would not fit where there are many.
     """
     low, high = _range(features, size)
-    varied = high > low
+    varied = high - low > _ROUNDING * torch.maximum(high.abs(), low.abs())
     if not varied.any():
         return features[varied], 0
     features, low, high = (t[varied] for t in (features, low, high))

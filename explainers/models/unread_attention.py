@@ -26,7 +26,7 @@ def unread(module: nn.Module) -> Sentence:
             "and perturbations are shown.",
             family=type(module).__name__,
         )
-    if "CrossViT" in kinds:
+    if "CrossVit" in kinds:
         return Sentence(
             "attention_of_branches",
             "{family} cuts the photo twice, into small and large patches, and its branches look "
