@@ -3,6 +3,7 @@
 import explainers.starting  # noqa: F401  (first, because the others take seconds)
 from explainers.heatmap import HeatMap
 from explainers.image import Photo, PhotoError, load_photo
+from explainers.measures import measure, sanity
 from explainers.methods import Cancelled, explain
 from explainers.models.errors import ModelError
 from explainers.models.loading import load_model
@@ -21,6 +22,8 @@ __all__ = [
     "explain",
     "load_model",
     "load_photo",
+    "measure",
     "methods",
+    "sanity",
     "wrap_model",
 ]

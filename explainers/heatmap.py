@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -92,6 +93,12 @@ class HeatMap:
         from explainers.render.overlay import overlay
 
         return overlay(self, **options)
+
+    def _repr_png_(self) -> bytes:
+        """The overlay, as Jupyter shows it."""
+        buffer = BytesIO()
+        self.overlay().save(buffer, "PNG")
+        return buffer.getvalue()
 
     def save(self, path: str | Path, **options: Any) -> Path:
         """Write the map: .npz (numbers and provenance) or .png, .pdf, .svg (the overlay)."""

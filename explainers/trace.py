@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from html import escape
 
 import numpy as np
 import torch
@@ -104,6 +105,10 @@ class Trace:
         best = probabilities[0].topk(min(wanted, probabilities.shape[1]))
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return [(index, self.model.label(index), value) for index, value in pairs]
+
+    def _repr_html_(self) -> str:
+        """The model's first answers for each photo, as Jupyter shows them."""
+        return "".join(_answers(self[i], i) for i in range(len(self)))
 
     # -- tokens ----------------------------------------------------------------------------
 
@@ -267,6 +272,19 @@ def _no_look(block: int, grid: tuple[int, int]) -> ModelError:
             rows=grid[0],
             columns=grid[1],
         )
+    )
+
+
+def _answers(trace: Trace, number: int) -> str:
+    rows, columns = trace.grid
+    lines = "".join(
+        f"<tr><td>{probability:.1%}</td><td style='text-align:left'>{escape(label)}</td></tr>"
+        for _, label, probability in trace.top(5)
+    )
+    return (
+        f"<p>Photo {number} through {escape(trace.model.name)}: {rows}×{columns} patches, "
+        f"{trace.prefix} prefix tokens, {trace.depth} blocks of {trace.heads} heads</p>"
+        f"<table>{lines}</table>"
     )
 
 
