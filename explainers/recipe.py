@@ -21,12 +21,15 @@ from explainers.image import Photo
 from explainers.methods.explain import explain, versions
 from explainers.models.devices import PRECISIONS
 from explainers.models.loading import load_model
+from explainers.models.sizes import at_size, uncut
 from explainers.models.vision_model import VisionModel
 from explainers.registry import find_method
 from explainers.render.export import write_file
 from explainers.render.metadata import read_metadata
 from explainers.render.npz import to_json
+from explainers.scalars import real_number
 from explainers.sentence import Sentence
+from explainers.separate_looks import SeparateLooks
 from explainers.trace import Trace
 
 __all__ = ["MapRecipe", "RecipeError", "open_recipe", "recipe_of", "replay", "save_recipe"]
@@ -156,9 +159,13 @@ def replay(
         vit = models[loaded]
         _check_model(vit, made)
         with _threads(made["threads"]):
-            key = id(vit), made["photo_sha256"]
+            photo = by_hash[made["photo_sha256"]]
+            if "windows" in made:
+                heats.append(_looked_again(vit, photo, made))
+                continue
+            key = id(vit), photo.sha256
             if key not in traces:
-                traces[key] = vit.trace(by_hash[made["photo_sha256"]])
+                traces[key] = vit.trace(photo)
             heats.append(_made_again(traces[key], made))
     return heats
 
@@ -167,6 +174,13 @@ def _made_again(trace: Trace, made: Mapping[str, Any]) -> HeatMap:
     target, against = (_class(trace.model, made[aim]) for aim in ("target", "against"))
     heat = explain(made["method"], trace, target, against, **made["parameters"])
     return cast(HeatMap, heat)
+
+
+def _looked_again(vit: VisionModel, photo: Photo, made: Mapping[str, Any]) -> HeatMap:
+    """A map that is the mean of separate looks through windows."""
+    looks = SeparateLooks(vit, photo, made["windows"]["long_side"], made["windows"]["overlap"])
+    target, against = (_class(vit, made[aim]) for aim in ("target", "against"))
+    return looks.explain(made["method"], target, against, **made["parameters"])
 
 
 def _class(vit: VisionModel, aim: Mapping[str, Any] | None) -> int | None:
@@ -188,14 +202,27 @@ def _class(vit: VisionModel, aim: Mapping[str, Any] | None) -> int | None:
 
 
 def _load(load: Load, made: Mapping[str, Any]) -> VisionModel:
-    """The model as it is by itself, or at the size and in the precision of the recipe."""
-    vit, asked = load(made["model"]), {}
-    size, precision = tuple(made["preprocessing"]["size"]), made["precision"]
-    if tuple(vit.preprocessing.size) != size:
-        asked["size"] = size
-    if _precision(vit) != precision and precision in PRECISIONS:
-        asked["dtype"] = precision
-    return load(made["model"], **asked) if asked else vit
+    """The model as it looked then: by itself, at the whole of a photo, or at another size."""
+    precision = {} if made["precision"] not in PRECISIONS else {"dtype": made["precision"]}
+    vit = load(made["model"])
+    if _precision(vit) != made["precision"]:
+        vit = load(made["model"], **precision)
+    size = tuple(made["preprocessing"]["size"])
+    if _prepares(vit) == made["preprocessing"]:
+        return vit
+    if made["preprocessing"].get("crop_mode") == "squash":
+        whole = uncut(at_size(vit, size))
+        if _prepares(whole) == made["preprocessing"]:
+            return whole
+    return (
+        vit
+        if tuple(vit.preprocessing.size) == size
+        else load(made["model"], size=size, **precision)
+    )
+
+
+def _prepares(vit: VisionModel) -> dict[str, Any]:
+    return _plain(asdict(vit.preprocessing))
 
 
 def _precision(vit: VisionModel) -> str:
@@ -222,7 +249,7 @@ def _check_model(vit: VisionModel, made: Mapping[str, Any]) -> None:
                 name=vit.name,
             )
         )
-    if _plain(asdict(vit.preprocessing)) != made["preprocessing"]:
+    if _prepares(vit) != made["preprocessing"]:
         raise RecipeError(
             Sentence(
                 "recipe_preprocessing",
@@ -268,6 +295,7 @@ def _check(made: Any, path: Path) -> None:
         and _setting_names(made.get("parameters"))
         and all(made.get(name) is None or _aim(made[name]) for name in ("target", "against"))
         and _whole(made.get("threads"), 1, 4096)
+        and ("windows" not in made or _windows(made["windows"]))
     )
     if not fine:
         raise _none(path)
@@ -290,6 +318,14 @@ def _aim(value: Any) -> bool:
         isinstance(value, dict)
         and _whole(value.get("index"), 0, 10**9)
         and isinstance(value.get("label"), str)
+    )
+
+
+def _windows(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and (value.get("long_side") is None or _whole(value["long_side"], 1, 10**6))
+        and real_number(value.get("overlap")) is not None
     )
 
 

@@ -17,6 +17,7 @@ from explainers import HeatMap, VisionModel, explain, load_photo, wrap_model
 from explainers.__main__ import main
 from explainers.recipe import MapRecipe, RecipeError, open_recipe, recipe_of, replay, save_recipe
 from explainers.render.npz import npz_bytes, read_npz
+from explainers.separate_looks import SeparateLooks
 from explainers.views.agreement import agreement
 from tests.tiny import LABELS, tiny_photo_array, tiny_vit
 
@@ -100,6 +101,20 @@ def test_a_map_made_of_maps_gives_those(tmp_path: Path) -> None:
     recipe = open_recipe(tmp_path / "consensus.png")
     assert [one["method"] for one in recipe.maps] == ["rollout", "attention"]
     assert npz_bytes(replay(recipe, PHOTO, load)) == npz_bytes(heats)
+
+
+@pytest.mark.parametrize("named", [None, "lion"])
+def test_a_photo_looked_at_whole_or_in_windows(named: str | None, tmp_path: Path) -> None:
+    whole = tiny().whole(PHOTO, 24)
+    heats = [
+        explain("relevance", whole.trace(PHOTO), named),
+        SeparateLooks(tiny(), PHOTO, 32).explain("relevance", named),
+        SeparateLooks(tiny(), PHOTO, overlap=0.5).explain("rollout"),
+        SeparateLooks(tiny(), PHOTO, 32).explain("smoothgrad", 1, 2, samples=2, seed=7),
+    ]
+    recipe = open_recipe(save_recipe(heats, tmp_path / "recipe.json"))  # type: ignore[arg-type]
+    again = replay(recipe, PHOTO, load)
+    assert npz_bytes(again) == npz_bytes(heats)  # type: ignore[arg-type]
 
 
 def test_a_recipe_holds_no_photo_date_or_path(tmp_path: Path) -> None:
