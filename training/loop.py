@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from training.batches import (
 )
 from training.data import ImageSet
 from training.errors import TrainingError
-from training.models import Learner, checkpoint_blocks, set_dropout
+from training.models import Learner, check_later_size, checkpoint_blocks, set_dropout
 from training.plan import Plan, optimiser
 from training.processes import World
 from training.saving import MODEL, STATE, Progress
@@ -68,7 +69,9 @@ class Run:
                 f"There are {len(self.train)} training images and a batch takes {plan.batch}; "
                 "make --batch smaller."
             )
-        self.steps = plan.epochs * self.epoch_steps
+        self.steps = plan.steps or plan.epochs * self.epoch_steps
+        if plan.later_size:
+            check_later_size(learner.module, plan.later_size)
         learner.module.to(self.device)
         set_dropout(learner.module, plan.dropout)
         if plan.checkpointing:
@@ -110,10 +113,10 @@ class Run:
         """The rest of the epoch, from the step that the run has come to."""
         started = time.perf_counter()
         epoch, done = divmod(self.progress.step, self.epoch_steps)
-        bar.set_description(f"epoch {epoch + 1}/{self.plan.epochs}")
+        bar.set_description(f"epoch {epoch + 1}/{math.ceil(self.steps / self.epoch_steps)}")
         self.learner.train_mode()
         batches = epoch_batches(len(self.train), self.plan.batch, self.plan.seed, epoch)
-        for indices in batches[done:]:
+        for indices in batches[done : self.steps - epoch * self.epoch_steps]:
             self._step(module, epoch, indices)
             self.progress.step += 1
             sums = self.progress.sums
@@ -123,6 +126,13 @@ class Run:
                 self._save_state()
         self._finish_epoch(epoch, time.perf_counter() - started)
 
+    def preprocessing(self, step: int) -> Preprocessing:
+        """How a step's images are given to the model: from some step on they may be larger."""
+        plan, usual = self.plan, self.learner.preprocessing
+        if not plan.later_size or step < round(plan.later_from * self.steps):
+            return usual
+        return replace(usual, size=(plan.later_size, plan.later_size))
+
     def _step(self, module: nn.Module, epoch: int, indices: torch.Tensor) -> None:
         plan, step = self.plan, self.progress.step
         draws = generator(plan.seed, PIXELS, epoch, step)
@@ -130,13 +140,13 @@ class Run:
             self.train,
             indices,
             self.part,
-            self.learner.preprocessing,
+            self.preprocessing(step),
             draws,
-            plan.padding if plan.augment else None,
+            plan,
         )
         targets = targets.to(self.device)
         for group in self.optimiser.param_groups:
-            group["lr"] = plan.rate_at(step, self.steps)
+            group["lr"] = plan.rate_at(step, self.steps) * group["part"]
         torch.manual_seed(drawn_from(plan.seed, DROPOUT, step, self.world.rank))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=plan.bf16):
             logits = module(pixels.to(self.device))
@@ -162,7 +172,7 @@ class Run:
         tested = evaluate(
             self.learner.module,
             self.test,
-            self.learner.preprocessing,
+            self.preprocessing(self.progress.step - 1),
             self.world,
             self.device,
             self.plan.bf16,
