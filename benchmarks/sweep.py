@@ -38,14 +38,14 @@ def noise_photo() -> Any:
     return load_photo(drawn, "noise")
 
 
-def check(module: nn.Module) -> dict[str, Any]:
-    """What came of every method for one module.
+def check(module: nn.Module, size: tuple[int, int] | None = None) -> dict[str, Any]:
+    """What came of every method for one module; size: its input, where it does not say it.
 
     cells: method → "map", "no: (key of the reason)" or "FAULT: (what happened)". A fault is
     the third outcome that must not be. reasons: the sentences by key.
     """
     try:
-        vit = wrap_model(module)
+        vit = wrap_model(module, size=size)
         trace = vit.trace(noise_photo())
     except ModelError as error:
         sentence: Any = error.args[0]

@@ -16,7 +16,7 @@ from benchmarks import sweep
 from benchmarks.sweep_models import build
 from benchmarks.sweep_table import table
 from explainers.registry import methods
-from tests.grid_families import FAMILIES, grid_model
+from tests.grid_families import FAMILIES, grid_model, size_of
 from tests.tiny import VARIANTS, seeded, shake, tiny_vit
 
 SMALL: dict[str, tuple[str, dict[str, Any]]] = {
@@ -44,7 +44,7 @@ def module_of(family: str) -> nn.Module:
 
 @pytest.mark.parametrize("family", [*VARIANTS, *FAMILIES, *SMALL])
 def test_every_method_gives_a_map_or_said_no_beforehand(family: str) -> None:
-    row = sweep.check(module_of(family))
+    row = sweep.check(module_of(family), size_of(family) if family in FAMILIES else None)
     assert not sweep.faults(row)
     assert set(methods()) <= set(row["cells"])
     assert row["cells"]["saliency"] == "map" or family == "headless"
@@ -62,7 +62,8 @@ def test_an_architecture_is_built_with_two_blocks_where_its_depth_can_be_set() -
 
 def test_a_fault_stands_in_the_table() -> None:
     cells = dict.fromkeys(methods(), "map") | {"rollout": "no: why", "lime": "FAULT: ValueError"}
-    row = {"model": "m", "file": "f", "built": "whole", "cells": cells, "reasons": {"why": "so"}}
+    row: dict[str, Any] = {"model": "m", "file": "f", "built": "whole", "parameters": 1}
+    row |= {"cells": cells, "reasons": {"why": "so"}}
     text = table([row, {**row, "model": "n", "built": "not built here", "cells": {}}])
     assert "1 architectures were run" in text
     assert "- `m`, lime: ValueError" in text

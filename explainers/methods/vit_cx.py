@@ -86,7 +86,7 @@ def cluster_maps(
     rows, columns = (_overlap(n, side) for n, side in zip(features.shape[1:], size, strict=True))
     products = scaled.flatten(1) @ (rows @ scaled @ columns).flatten(1).T
     lengths = products.diagonal().sqrt()
-    apart = 1 - products / lengths / lengths[:, None]
+    apart = (1 - products / lengths / lengths[:, None]).clamp_(min=0)  # below 0 by rounding
     clusters, found = complete_linkage(apart.numpy(), distance, most)
     sums = torch.zeros(int(clusters.max()) + 1, *features.shape[1:], dtype=scaled.dtype)
     sums.index_add_(0, torch.from_numpy(clusters), scaled)

@@ -67,7 +67,8 @@ class FeatureMapAdapter(Adapter):
         if not self._map.composed:
             return module(pixels)
         features = module.forward_features(pixels)
-        return module.forward_head(last_map(features) if self._map.norm is None else features)
+        seen = self._map.found and self._map.norm is None
+        return module.forward_head(last_map(features) if seen else features)
 
     def watch(self) -> dict[int, Watched]:
         places = super().watch()
