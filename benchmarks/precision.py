@@ -38,10 +38,14 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
 
 def names(chosen: str | None) -> list[str]:
-    """The methods asked for, or all that hide nothing."""
+    """The methods asked for, or all that hide nothing and are not refused in half precision."""
     if chosen:
         return chosen.split(",")
-    return [name for name, method in methods().items() if method.question != "without"]
+    return [
+        name
+        for name, method in methods().items()
+        if method.question != "without" and "float32" not in method.needs
+    ]
 
 
 def correlations(

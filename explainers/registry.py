@@ -26,11 +26,13 @@ Need = Literal[
     "gradients",
     "readout",
     "features",
+    "float32",
 ]
 """What a model must offer: attention rows, a row of the last block that is its look there, one
 such row that leads back to the patches of the photo, blocks that all read the same tokens,
 heads merged by one linear layer, class logits, gradients, a head that can be asked about any
-block's tokens, the features entering and leaving a block."""
+block's tokens, the features entering and leaving a block; and float32 or finer, where the
+rounding of half precision alone makes another map."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ METHOD = register(
         question="counted",
         class_specific=True,
         signed=False,
-        needs=("features", "class", "gradients"),
+        needs=("features", "class", "gradients", "float32"),
         cost=lambda parameters, patches: 3,
         paper="Chattopadhay et al., Grad-CAM++: Generalized Gradient-based Visual Explanations "
         "for Deep Convolutional Networks, WACV 2018",

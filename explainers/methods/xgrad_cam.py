@@ -37,7 +37,7 @@ METHOD = register(
         class_specific=True,
         signed=False,
         unit="logit",
-        needs=("features", "class", "gradients"),
+        needs=("features", "class", "gradients", "float32"),
         cost=lambda parameters, patches: 3,
         paper="Fu et al., Axiom-based Grad-CAM: Towards Accurate Visualization and Explanation "
         "of CNNs, BMVC 2020",

@@ -159,6 +159,8 @@ class VisionModel:
         if need == "gradients":
             rounded = is_quantised(self.module)
             return NO_GRADIENTS if rounded else self.adapter.gradients_support()
+        if need == "float32":
+            return YES if self.dtype.itemsize >= torch.float32.itemsize else _NO_HALF
         if need == "chain":
             return self.adapter.chain_support()
         if need == "merge":
@@ -179,6 +181,14 @@ class VisionModel:
         return find_class(self.labels, self.classes, text)
 
 
+_NO_HALF = Support(
+    False,
+    Sentence(
+        "no_half",
+        "This method divides by sums that come near 0: rounding the weights to half precision "
+        "is enough to make another map. Load the model in float32.",
+    ),
+)
 _NO_CLASSES = Support(
     False,
     Sentence(
