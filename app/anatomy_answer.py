@@ -93,8 +93,15 @@ def head(view: View) -> Shown:
         + vector(view, view.say("anatomy_weights", label=view.label(index)), "head_weight", index)
         + paragraph(view.say("anatomy_products", label=view.label(index)))
         + bars(
-            (view.say("anatomy_feature", index=j), float(products[j]), number(float(products[j])))
-            for j in strong
+            (
+                (
+                    view.say("anatomy_feature", index=j),
+                    float(products[j]),
+                    number(float(products[j])),
+                )
+                for j in strong
+            ),
+            signed=True,
         ),
         worked=formulas(
             rf"y = {num(float(products[strong[0]]))} {plus(float(products[strong[1]]))} + "

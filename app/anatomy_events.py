@@ -32,12 +32,11 @@ _MOVE = """(step) => {
 }"""
 
 
-def connect(page: Widgets, tab: AnatomyTab) -> None:
-    """Let photo, model and language make the tab stale, and every choice draw its step anew."""
-    counter = itertools.count()
+def connect(page: Widgets, tab: AnatomyTab) -> Any:
+    """Let photo, model and language make the tab stale, and every choice draw its step anew.
 
-    def outdate() -> dict[str, Any]:
-        return {"state": "stale", "count": next(counter)}
+    Returns the event that draws what has become stale, for all that is to come after it.
+    """
 
     def drawn(
         lang: str,
@@ -70,9 +69,10 @@ def connect(page: Widgets, tab: AnatomyTab) -> None:
     common: dict[str, Any] = {"concurrency_limit": 8, "trigger_mode": "always_last", **QUIET}
     gr.on(
         [page.scene.change, page.model.change, page.lang.change],
-        outdate,
         None,
-        tab.watch,
+        None,
+        None,
+        js="() => window.vitscopeAnatomy?.()",
         queue=False,
         **QUIET,
     )
@@ -86,7 +86,7 @@ def connect(page: Widgets, tab: AnatomyTab) -> None:
         tab.outputs,
         **common,
     )
-    tab.watch.renew(drawn, inputs, tab.outputs, **common)
+    renewed = tab.watch.renew(drawn, inputs, tab.outputs, **common)
     tab.picture.select(
         picked,
         [page.scene, page.model, tab.steps],
@@ -97,6 +97,7 @@ def connect(page: Widgets, tab: AnatomyTab) -> None:
     for button, by in ((tab.back, "-1"), (tab.forward, "1")):
         move = _MOVE.replace("STEPS", json.dumps(STEPS)).replace("BY", by)
         button.click(None, tab.steps, tab.steps, js=move, queue=False, **QUIET)
+    return renewed
 
 
 def link(demo: gr.Blocks, tabs: gr.Tabs, tab: AnatomyTab) -> None:
@@ -127,7 +128,8 @@ def drawing(
         if isinstance(found, Job):
             yield anatomy_tab.message("loading", say(lang, "anatomy_working"))
             continue
-        work = functools.partial(_draw, studio, desk, found, scene.model, photo, lang, step, chosen)
+        eye = studio.seeing(desk, found, scene, photo)
+        work = functools.partial(_draw, studio, desk, eye, scene.single, photo, lang, step, chosen)
         job = studio.workers.begin(("anatomy", step), work)
         for tick in itertools.count():
             if job.wait(TICK):
@@ -142,7 +144,7 @@ def known(studio: Studio, desk: Desk, scene: Scene) -> Anatomy | None:
     if scene.photo is None:
         return None
     found: Anatomy | None = studio.store.get(
-        desk.owner, _key(scene.model, studio.photo(desk, scene.photo))
+        desk.owner, _key(scene.single, studio.photo(desk, scene.photo))
     )
     return found
 

@@ -164,8 +164,12 @@ def tiles(found: Iterable[str]) -> str:
     return f"<div class='vs-tiles'>{''.join(found)}</div>"
 
 
-def bars(rows: Iterable[tuple[str, float, str]], top: float | None = None) -> str:
-    """Names with a bar and a number: (name, length, number as text); ``top`` is a full bar."""
+def bars(
+    rows: Iterable[tuple[str, float, str]], top: float | None = None, signed: bool = False
+) -> str:
+    """Names with a bar and a number: (name, length, number as text); ``top`` is a full bar.
+
+    Signed bars are red above zero and blue below, as strips are."""
     rows = list(rows)
     full = top or max((abs(length) for _, length, _ in rows), default=1) or 1
     lines = [
@@ -173,7 +177,7 @@ def bars(rows: Iterable[tuple[str, float, str]], top: float | None = None) -> st
         f" style='width:{100 * min(1, abs(length) / full):.1f}%'></i></td><td>{text}</td></tr>"
         for name, length, text in rows
     ]
-    return f"<table class='vs-bars'>{''.join(lines)}</table>"
+    return f"<table class='vs-bars{' vs-signed' if signed else ''}'>{''.join(lines)}</table>"
 
 
 def scale_bar(low: str, high: str, signed: bool = False, middle: str = "0") -> str:

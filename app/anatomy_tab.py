@@ -143,7 +143,7 @@ def build(t: gr.I18n) -> AnatomyTab:
 
 
 def _number(label: Any) -> gr.Number:
-    return gr.Number(value=None, precision=0, minimum=1, step=1, label=label, min_width=90)
+    return gr.Number(value=None, precision=0, step=1, label=label, min_width=90)
 
 
 def _slider(label: Any, name: str) -> gr.Slider:
@@ -172,8 +172,8 @@ def view(
     reach the answer."""
     trace = anatomy.trace
     rows, columns = trace.grid
-    if row is None:  # nothing was drawn yet, and the slider stands at its low end
-        block = None
+    if not row:  # nothing was drawn yet, and the fields stand at their low ends
+        row = column = block = None
     names = trace.model.adapter.prefix_names[:NAMED]
     return View(
         lang,
@@ -205,7 +205,7 @@ def ready(lang: str, anatomy: Anatomy, step: Any, chosen: tuple[Any, ...]) -> li
     title = say(lang, f"anatomy_title_{step}")
     notes = "".join(paragraph(said(now, note), "vs-note") for note in shown.notes)
     return [
-        {"state": "ready", "step": step},
+        {"state": "ready", "step": step, "title": f"{count}: {title}"},
         gr.update(visible=True),
         f"<p>{escape(count)}</p>",
         gr.update(value=shown.picture, alt_text=shown.alt),

@@ -16,6 +16,8 @@ from app import (
     choose,
     compare_events,
     compare_tab,
+    cost_events,
+    cost_panel,
     explain_tab,
     inside_tab,
 )
@@ -103,6 +105,7 @@ class Page:
                     inside = inside_tab.build(t)
                 with gr.Tab(t("tab_anatomy"), id="anatomy") as places["anatomy"]:
                     anatomy = anatomy_tab.build(t)
+                    costs = cost_panel.build(t)
                 with gr.Tab(t("tab_compare"), id="compare") as places["compare"]:
                     compare = compare_tab.build(t, table, self._menu(model))
             file = gr.DownloadButton(visible="hidden")
@@ -110,7 +113,8 @@ class Page:
             connect(self.widgets, demo, places)
             attention_events.connect(self.widgets, self._attention, looks)
             compare_events.connect(self.widgets, compare, places["compare"])
-            anatomy_events.connect(self.widgets, anatomy)
+            drawn = anatomy_events.connect(self.widgets, anatomy)
+            cost_events.connect(self.widgets, anatomy, costs, drawn)
             anatomy_events.link(demo, tabs, anatomy)
             lang.change(None, lang, None, js=_SWITCH, api_visibility="private")
             if self._lang is None:

@@ -1,36 +1,39 @@
-// The Anatomy tab's watchman: asks for the tab's contents as soon as it is seen, says in one line
-// what is going on, and lets the arrow keys walk through the steps. Gradio gives `element`,
-// `props`, `watch` and `trigger`.
+// The Anatomy tab's watchman: asks for the tab's contents whenever they are out of date and the tab
+// is seen, says in one line what is going on, and lets the arrow keys walk through the steps.
+// Gradio gives `element`, `props`, `watch` and `trigger`.
 const line = element.querySelector('.vs-anatomy-message') || element;
-let asked = false;
-const seen = () => element.isConnected && element.getClientRects().length > 0;
-const renew = () => { if (!asked) { asked = true; trigger('renew', {}); } };
 const area = () => document.getElementById('vs-anatomy');
+const seen = () => element.isConnected && element.getClientRects().length > 0;
+let stale = true;
+const renew = () => { if (stale && seen()) { stale = false; trigger('renew', {}); } };
+window.vitscopeAnatomy = () => { stale = true; renew(); };  // photo, model or language changed
+
+const walk = (event) => {
+  const typing = event.target.matches('input, select, textarea');  // they have arrow keys of their own
+  if (typing || event.altKey || event.ctrlKey || event.metaKey) return;
+  const name = { ArrowLeft: 'vs-anatomy-back', ArrowRight: 'vs-anatomy-next' }[event.key];
+  if (!name) return;
+  event.preventDefault();
+  document.getElementById(name).click();
+};
 const update = () => {
-  const value = props.value, state = value ? value.state : 'stale';
-  asked = false;
-  if (state === 'stale') { if (seen()) renew(); return; }  // else when the tab is opened again
+  const value = props.value;
+  if (!value) return;
   line.textContent = value.message || '';
-  line.className = `vs-anatomy-message ${state}`;
-  line.hidden = state === 'ready';
+  line.className = `vs-anatomy-message ${value.state}`;
+  line.hidden = value.state === 'ready';
   line.dataset.step = value.step || '';
-  const box = area();
+  const box = area(), menu = document.querySelector('#vs-anatomy-steps .wrap');
+  const chosen = menu && menu.querySelector('label.selected');
+  if (chosen) menu.scrollLeft = chosen.offsetLeft - menu.offsetLeft - menu.clientWidth / 3;
   if (!box) return;
-  box.classList.toggle('vs-working', state === 'loading');
+  box.classList.toggle('vs-working', value.state === 'loading');
   box.tabIndex = 0;
   box.setAttribute('role', 'group');
-  if (box.dataset.keys) return;
-  box.dataset.keys = 'yes';
-  box.addEventListener('keydown', (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey || event.target.matches('input, select, textarea')) return;
-    const name = { ArrowLeft: 'vs-anatomy-back', ArrowRight: 'vs-anatomy-next' }[event.key];
-    if (!name) return;
-    event.preventDefault();
-    document.getElementById(name).click();
-  });
+  box.setAttribute('aria-label', value.title || '');
+  if (!box.dataset.walks) { box.dataset.walks = 'yes'; box.addEventListener('keydown', walk); }
 };
 watch('value', update);
-new IntersectionObserver(() => {
-  if (seen() && (!props.value || props.value.state === 'stale')) renew();
-}).observe(line);
+new IntersectionObserver(renew).observe(element);
 update();
+renew();
