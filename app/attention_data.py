@@ -89,7 +89,8 @@ class Look:
 @torch.no_grad()
 def look(trace: Trace) -> Look:
     """Make everything that takes time. ModelError where the model's attention cannot be read."""
-    support = trace.model.supports("attention", row=0)
+    one = trace.model.adapter.one_grid_support()
+    support = trace.model.supports("attention", row=0) if one else one
     if not support:
         raise ModelError(support.reason)
     start, weights = _start(trace)

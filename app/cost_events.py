@@ -42,11 +42,11 @@ def connect(page: Widgets, tab: AnatomyTab, panel: CostPanel, drawn: Any) -> Non
         skipped = [gr.skip()] * 8
         if vit is None:
             return skipped
-        shape = shape_of(vit)
         reset = before != model
-        if reset:
-            (height, width), patch = vit.preprocessing.size, shape.patch
         try:
+            shape = shape_of(vit)
+            if reset:
+                (height, width), patch = vit.preprocessing.size, shape.patch
             return cost_panel.shown(lang, model, shape, height, width, patch, reset)
         except ValueError as error:
             reason = cards.line("vs-refused", explain_error(lang, error))

@@ -15,6 +15,8 @@ from torch.nn import functional as F
 from explainers import ModelError, VisionModel, explain, load_photo, wrap_model
 from explainers.models.windows import lattices, unrolled, windows
 from explainers.trace import Trace
+from explainers.views.cost import shape_of
+from explainers.views.heads import head_figures
 from tests.grid_families import FAMILIES, SIZE, grid_model, size_of
 from tests.tiny import tiny_photo_array
 
@@ -303,3 +305,13 @@ def test_a_wrong_scale_is_caught(family: str) -> None:
     vit.trace(PHOTO)
     assert "differs from what the model used" in str(vit.supports("attention").reason)
     assert vit.supports("grad_cam")
+
+
+def test_blocks_of_several_grids_do_not_stand_side_by_side() -> None:
+    trace = wrapped("swin").trace(PHOTO)
+    with pytest.raises(ModelError, match="grids of several sizes"):
+        head_figures(trace)
+    with pytest.raises(ModelError, match="grids of several sizes"):
+        shape_of(trace.model)
+    alone = wrapped("coatnet").trace(PHOTO)  # one block, on the model's own grid
+    assert head_figures(alone).distance.shape == (1, 2)

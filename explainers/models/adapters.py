@@ -145,6 +145,10 @@ class Adapter(EmbeddingViews):
         """Whether every block reads the same tokens, so that attention can be followed through."""
         return YES
 
+    def one_grid_support(self) -> Support:
+        """Whether all blocks look over the model's one grid, so that they stand side by side."""
+        return YES
+
     def merge_support(self) -> Support:
         """Whether the heads' outputs go through one linear layer and nothing else."""
         plain = all(

@@ -122,6 +122,20 @@ class FeatureMapAdapter(Adapter):
     def attention_support(self) -> Support:
         return YES if self.blocks else Support(False, unread(self._module))
 
+    def one_grid_support(self) -> Support:
+        layers = [self.layer(block, self._own_size) for block in range(len(self.blocks))]
+        own = (self._map.grid, self._map.grid)
+        if all((layer.rows, layer.columns) == own for layer in layers):
+            return self.attention_support()
+        return Support(
+            False,
+            Sentence(
+                "blocks_of_several_grids",
+                "The blocks of this model look over grids of several sizes, so they cannot stand "
+                "side by side; ask for the attention of one block from one of its cells (row).",
+            ),
+        )
+
     def block_grids(self, block: int, size: Sequence[int]) -> tuple[Grid, Grid]:
         layer = self.layer(block, size)
         return layer.rows, layer.columns

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import nn
 
+from explainers.models.errors import ModelError
 from explainers.models.vision_model import VisionModel
 from explainers.scalars import shown, whole_number
 from explainers.sentence import Sentence
@@ -103,8 +104,10 @@ def cost(shape: Shape, height: int, width: int) -> Cost:
 
 
 def shape_of(vit: VisionModel) -> Shape:
-    """The measures of a model, read off its parts."""
+    """The measures of a model, read off its parts. ModelError for one of several grids."""
     adapter = vit.adapter
+    if not (one := adapter.one_grid_support()):
+        raise ModelError(one.reason)
     projection: Any = adapter.blocks[0].projection
     width = int(projection.weight.shape[0])
     return Shape(

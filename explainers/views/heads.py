@@ -32,7 +32,8 @@ def head_figures(trace: Trace) -> HeadFigures:
     over all tokens, the mean over all queries. Dosovitskiy et al., ICLR 2021, figure 7 right.
     Raises ModelError where the model's attention cannot be read.
     """
-    support = trace.model.supports("attention", row=0)
+    one = trace.model.adapter.one_grid_support()
+    support = trace.model.supports("attention", row=0) if one else one
     if not support:
         raise ModelError(support.reason)
     found = [_figures_of(trace[i]) for i in range(len(trace))]

@@ -34,7 +34,7 @@ class Passing(TorchFunctionMode):
         self.weight: Tensor | None = None
         self.bias: Tensor | None = None
         self._filters = adapter.patch_filters() if adapter.filters_support() else None
-        self._norm1 = getattr(adapter.blocks[0].norm1, "weight", None)
+        self._norm1 = getattr(adapter.blocks[0].norm1, "weight", None) if adapter.blocks else None
         norm2 = None if block is None else adapter.blocks[block].norm2
         self._norm2 = getattr(norm2, "weight", None)
         self._normed: Tensor | None = None  # what the chosen block's MLP reads
