@@ -225,7 +225,7 @@ def _matrix(lang: str, found: Comparison, cells: Sequence[Cell], agreed: Agreeme
                 row.append("<td class='vs-self'></td>")
                 continue
             value = float(agreed.spearman[i, j] if i > j else agreed.overlap[i, j])
-            text = f"{value:.2f}".replace("-", "−")
+            text = f"{round(value, 2) + 0.0:.2f}".replace("-", "−")  # no minus zero
             kind = "vs-rank" if i > j else "vs-iou"
             against = " vs-minus" if value < 0 else ""
             row.append(f"<td class='{kind}{against}' style='--v:{abs(value):.3f}'>{text}</td>")
