@@ -206,7 +206,7 @@ def agreements(lang: str, found: Comparison, display: Display) -> str:
         left_out = len(cells) - len(ranked)
         note = say(lang, "compare_rgb", count=left_out) if left_out else ""
         parts.append(
-            f"<div class='vs-agreed'><div class='vs-scroll'>{_matrix(lang, found, ranked, agreed)}"
+            f"<div class='vs-agreed'><div>{_matrix(lang, found, ranked, agreed)}"
             f"</div><div>{_consensus(lang, agreed, display)}{_grid_note(lang, agreed)}"
             f"{cards.line('', note) if note else ''}</div></div>"
         )
@@ -232,11 +232,12 @@ def _matrix(lang: str, found: Comparison, cells: Sequence[Cell], agreed: Agreeme
         name = escape(f"{i + 1}  {title(lang, found, cell, with_photo=False)}")
         rows.append(f"<tr><th scope='row'>{name}</th>{''.join(row)}</tr>")
     photo = found.photos[cells[0].photo]
-    name = "" if photo is None or len(found.photos) < 2 else f"{escape(photo.name)}: "
-    caption = escape(say(lang, "compare_matrix"))
+    name = "" if photo is None or len(found.photos) < 2 else f"{photo.name}: "
+    caption = name + say(lang, "compare_matrix")
     return (
-        f"<table class='vs-matrix'><caption>{name}{caption}</caption>"
-        f"<thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        f"{cards.line('vs-state', caption)}<div class='vs-scroll'>"
+        f"<table class='vs-matrix' aria-label='{escape(caption, quote=True)}'>"
+        f"<thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
