@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from explainers import ModelError, explain, load_photo, wrap_model
+from explainers.measures.cascade import cascade
 from explainers.models.feature_map import find_map, last_map
 from tests.grid_families import CLASSES, FAMILIES, grid_model, size_of
 from tests.tiny import seeded, shake, tiny_photo_array
@@ -150,6 +151,15 @@ def test_attention_without_a_map_is_refused_with_the_reason(
         heat = explain(method, trace)
         assert np.isfinite(heat.values).all()
         assert heat.kind == "pixels" or heat.values.shape[:2] == trace.grid
+
+
+def test_a_model_whose_blocks_are_not_read_forgets_what_it_learned_as_well() -> None:
+    with seeded(0):
+        module = timm.create_model("cait_xxs24_224", depth=2, num_classes=CLASSES).eval()
+    vit = wrap_model(module)
+    ((_, private),) = cascade(vit, 1)
+    answer, other = (model.trace(PHOTO).logits for model in (vit, private))
+    assert not torch.allclose(answer, other)
 
 
 def test_the_mark_on_the_last_map_changes_nothing() -> None:

@@ -15,6 +15,8 @@ from explainers.measures.orders import SEED, WEIGHTS
 from explainers.models.families import adapt
 from explainers.models.vision_model import VisionModel
 
+_KEPT = {"stem", "patch_embed", "head"}
+
 
 def cascade(model: VisionModel, stages: int) -> Iterator[tuple[int, VisionModel]]:
     """(blocks randomised so far, the copy) for about ``stages`` stages, the last with all blocks.
@@ -41,8 +43,18 @@ def cascade(model: VisionModel, stages: int) -> Iterator[tuple[int, VisionModel]
 
 
 def _blocks(model: VisionModel) -> list[nn.Module]:
-    """The module of each block: the largest part with its output projection and no other's."""
+    """The module of each block: the largest part with its output projection and no other's.
+
+    Where the adapter reads no blocks: the members of the model's own lists of layers.
+    """
     ends = [parts.projection for parts in model.adapter.blocks]
+    if not ends:
+        lists = [
+            held
+            for name, held in model.module.named_children()
+            if isinstance(held, (nn.ModuleList, nn.Sequential)) and name not in _KEPT
+        ]
+        return [part for held in lists for part in held if any(True for _ in part.parameters())]
     found: list[nn.Module] = ends.copy()
     for part in model.module.children():
         for module in part.modules():
