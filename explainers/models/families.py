@@ -21,7 +21,7 @@ from explainers.sentence import Sentence
 
 def adapt(module: nn.Module, size: tuple[int, int] | None) -> Adapter:
     """The adapter of a module's family; ModelError says why a family is not read."""
-    brought = library_adapter(module)
+    brought = library_adapter(module, size)
     if brought is not None:
         return brought
     if is_token_model(module):

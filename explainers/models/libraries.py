@@ -16,7 +16,12 @@ from explainers.models.open_clip_adapter import (
     refuse_tower,
 )
 from explainers.models.preprocessing import Preprocessing
-from explainers.models.torchvision_adapter import TorchvisionAdapter, weights_preprocessing
+from explainers.models.swin_adapter import SwinAdapter, torchvision_swin, transformers_swin
+from explainers.models.torchvision_adapter import (
+    TorchvisionAdapter,
+    swin_preprocessing,
+    weights_preprocessing,
+)
 from explainers.models.transformers_adapter import (
     adapt_transformers,
     config_labels,
@@ -51,6 +56,9 @@ def open_up(module: nn.Module, size: Size | None) -> Brought:
         return _open_clip(module, size)
     if from_transformers(module):
         return _transformers(module, size)
+    if _torchvision_swin(module):
+        built = torchvision_swin(module).size
+        return Brought(module, swin_preprocessing(size or built))
     if _torchvision(module):
         side: Any = module.image_size
         own = side, side
@@ -58,23 +66,35 @@ def open_up(module: nn.Module, size: Size | None) -> Brought:
     return Brought(module)
 
 
-def library_adapter(module: nn.Module) -> Adapter | None:
+def library_adapter(module: nn.Module, size: Size | None) -> Adapter | None:
     """The adapter of another library's module, imported by none; None for other modules."""
     if from_transformers(module):
-        return adapt_transformers(module)
+        return _adapt_transformers(module, size)
     if from_open_clip(module):
         if type(module).__name__ == "VisionTransformer":
             return OpenClipAdapter(module)
         raise refuse_tower(module, "")
+    if _torchvision_swin(module):
+        return SwinAdapter(module, torchvision_swin(module), size)
     return TorchvisionAdapter(module) if _torchvision(module) else None
 
 
+def _adapt_transformers(module: Any, size: Size | None) -> Adapter:
+    if type(module).__name__ in ("SwinModel", "SwinForImageClassification"):
+        return SwinAdapter(module, transformers_swin(module), size)
+    return adapt_transformers(module)
+
+
 def _torchvision(module: nn.Module) -> bool:
-    return any(
-        (kind.__module__, kind.__name__)
-        == ("torchvision.models.vision_transformer", "VisionTransformer")
-        for kind in type(module).__mro__
-    )
+    return _is_a(module, "torchvision.models.vision_transformer", "VisionTransformer")
+
+
+def _torchvision_swin(module: nn.Module) -> bool:
+    return _is_a(module, "torchvision.models.swin_transformer", "SwinTransformer")
+
+
+def _is_a(module: nn.Module, file: str, name: str) -> bool:
+    return any((kind.__module__, kind.__name__) == (file, name) for kind in type(module).__mro__)
 
 
 def _open_clip(module: nn.Module, size: Size | None) -> Brought:
@@ -93,7 +113,7 @@ def _open_clip(module: nn.Module, size: Size | None) -> Brought:
 
 
 def _transformers(module: Any, size: Size | None) -> Brought:
-    adapter = adapt_transformers(module)
+    adapter = _adapt_transformers(module, None)
     labels = config_labels(module) if adapter.classes else None
     trained = adapter.input_size
     saved = written.saved_processor(getattr(module, "name_or_path", "") or "")

@@ -11,7 +11,7 @@ from explainers.models.preprocessing import Preprocessing
 from explainers.registry import Support
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-RESIZED, CROPPED = 256, 224
+RESIZED, SWIN_RESIZED, CROPPED = 256, 232, 224
 """The short side and the crop of the weights torchvision trained itself."""
 
 
@@ -54,6 +54,11 @@ class TorchvisionAdapter(Adapter):
     def _positions_grid(self) -> tuple[int, int]:
         side = self._module.image_size // self._module.patch_size
         return side, side
+
+
+def swin_preprocessing(size: tuple[int, int]) -> Preprocessing:
+    """What torchvision's own weights of Swin were trained for, at an input of this size."""
+    return Preprocessing(size, *IMAGENET, "bicubic", CROPPED / SWIN_RESIZED)
 
 
 def weights_preprocessing(size: tuple[int, int]) -> Preprocessing:
