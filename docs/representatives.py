@@ -51,6 +51,21 @@ def _torchvision() -> nn.Module:
     return VisionTransformer(64, 16, 2, 2, 64, 64, num_classes=10)
 
 
+def _torchvision_swin() -> nn.Module:
+    from torchvision.models.swin_transformer import SwinTransformer
+
+    return SwinTransformer([4, 4], 8, [1, 2], [1, 2], [4, 4], num_classes=10)
+
+
+def _transformers_swin() -> nn.Module:
+    import transformers
+
+    config = transformers.SwinConfig(
+        image_size=64, embed_dim=8, depths=[1, 2], num_heads=[1, 2], window_size=4, num_labels=10
+    )
+    return transformers.SwinForImageClassification(config)
+
+
 def _open_clip() -> nn.Module:
     from open_clip.transformer import VisionTransformer
 
@@ -148,6 +163,7 @@ REPRESENTATIVES: tuple[Representative, ...] = (
     _timm("ResNet and other models without attention", "resnet18", num_classes=10),
     Representative("the reference ViT", "`explainers.models.vit`", _reference),
     Representative("torchvision ViT", "torchvision `VisionTransformer`", _torchvision),
+    Representative("torchvision Swin", "torchvision `SwinTransformer`", _torchvision_swin, 64),
     _transformers("ViT", "ViTForImageClassification", "ViTConfig"),
     _transformers("DeiT, both heads", "DeiTForImageClassificationWithTeacher", "DeiTConfig"),
     _transformers(
@@ -156,6 +172,7 @@ REPRESENTATIVES: tuple[Representative, ...] = (
     _transformers("DINOv2 with a head", "Dinov2ForImageClassification", "Dinov2Config"),
     _transformers("DINOv2 with registers", "Dinov2WithRegistersModel", "Dinov2WithRegistersConfig"),
     _transformers("CLIP", "CLIPVisionModelWithProjection", "CLIPVisionConfig"),
+    Representative("Swin", "transformers `SwinForImageClassification`", _transformers_swin),
     Representative("open_clip image tower", "open_clip `VisionTransformer`", _open_clip),
     Representative("`nn.TransformerEncoder`", "a module of one's own", _encoder, 64),
     Representative("any other attention", "a module of one's own", _own, 64),
