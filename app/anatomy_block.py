@@ -78,9 +78,10 @@ def scores(view: View) -> Shown:
     bias = view.anatomy.attention_bias(b, h, i)
     if bias is not None:
         notes.append(view.say("anatomy_bias"))
-    if abs(block.scale * d**0.5 - 1) > 1e-3:  # q comes scaled, or the model has a scale of its own
+    plain = abs(block.scale * d**0.5 - 1) < 1e-3
+    if not plain:  # q comes scaled, or the model has a scale of its own
         notes.append(view.say("anatomy_scale", scale=f"{block.scale:.4g}"))
-    factor = rf"\frac{{1}}{{\sqrt{{{d}}}}}" if not notes else f"{block.scale:.4g}"
+    factor = rf"\frac{{1}}{{\sqrt{{{d}}}}}" if plain else f"{block.scale:.4g}"
     return Shown(
         view.picture(strip((patches - mean).cpu().numpy(), limit)[0]),
         _alt(view, "scores"),
