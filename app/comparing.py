@@ -223,7 +223,7 @@ class _Work:
         cell.same = not method.class_specific and cell.aim != asked.classes[0]
         if cell.same:
             return
-        parameters = dict(asked.parameters.get(cell.method, {}))
+        parameters = self._settings(cell)
         try:
             target, against = (None, None)
             if method.class_specific and trace.model.classes:
@@ -241,6 +241,20 @@ class _Work:
             raise
         except Exception as error:  # one map's fault leaves the others theirs
             _refuse([cell], _reason(error))
+
+    def _settings(self, cell: Cell) -> dict[str, Any]:
+        """The method's settings; a block that is the usual one of the model in use (the last, in
+        most methods) is the usual one of another model too, whatever its depth."""
+        asked = self.found.asked
+        given = dict(asked.parameters.get(cell.method, {}))
+        used = self.studio.models.ready(asked.scene.model)
+        if used is None or cell.model == asked.scene.model:
+            return given
+        for parameter in methods()[cell.method].parameters:
+            usual, name = parameter.default, parameter.name
+            if parameter.kind == "block" and given.get(name) == usual % used.adapter.depth:
+                del given[name]
+        return given
 
     def _aim(self, aim: str, trace: Trace, model: str) -> tuple[int | None, int | None]:
         """The class meant for this model, and the contrast chosen above where it is meant too."""

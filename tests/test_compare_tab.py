@@ -151,6 +151,17 @@ def test_a_shared_scale_is_one_for_each_method(studio: Studio, desk: Desk) -> No
     assert own != ends
 
 
+def test_the_usual_block_is_that_of_each_model(studio: Studio, desk: Desk) -> None:
+    deep = wrap_model(tiny_vit(depth=6), labels=LABELS, name="deep")
+    studio.models.add("deep", deep)
+    given: dict[str, Any] = {"scene": Scene(model="deep"), "models": ("deep", "one")}
+    for block, expected in ((5, 2), (1, 1)):
+        settings = {"attention": {"block": block}}
+        want = asked(studio, desk, methods=("attention",), parameters=settings, **given)
+        maps = last(comparing(studio, desk, want)).heats
+        assert [heat.parameters["block"] for heat in maps] == [block, expected]
+
+
 def test_names_are_shown_as_text(studio: Studio, desk: Desk) -> None:
     found = last(comparing(studio, desk, asked(studio, desk, models=("<img src=x onerror=1>",))))
     assert "<img src=x" not in compare_answers.table("en", found, Display(), [])
