@@ -1,4 +1,4 @@
-"""The command line: `python -m explainers explain PHOTO…`, `replay`, `models`, `methods`."""
+"""The command line: `python -m explainers explain PHOTO…`, `figure7`, `replay`, `models`, …"""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 
 from explainers.command.arguments import parse
 from explainers.command.explaining import explain_photos
+from explainers.command.figure7 import make_figure7
 from explainers.command.listing import list_methods, list_models
 from explainers.command.replaying import replay_recipe
 from explainers.command.terminal import Exit, warn
@@ -18,6 +19,7 @@ from explainers.starting import started
 COMMANDS = {
     "explain": explain_photos,
     "replay": replay_recipe,
+    "figure7": make_figure7,
     "models": list_models,
     "methods": list_methods,
 }

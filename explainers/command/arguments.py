@@ -14,6 +14,7 @@ from explainers.models.devices import DEVICES, PRECISIONS
 from explainers.models.loading import AUTO
 from explainers.registry import DEFAULT_METHODS, Parameter, find_method, methods
 from explainers.version import __version__
+from explainers.views.figure7 import COMPONENTS
 
 PREDICTED, TRUE = "predicted", "true"
 NATIVE = "native"  # the photo's own size
@@ -28,6 +29,11 @@ with a row a photo; and contact_sheet.png, photos and maps together. Where a fol
 is named after a class (label, WordNet id or index), it is the true class of the
 photos in it, and accuracy and the most confused classes are printed. Run again,
 photos finished with the same model, methods and settings are skipped."""
+
+FIGURE7 = """The ViT paper's figure 7 of any model as one figure for a paper: principal
+components of its patch filters, similarity of its position embeddings, and for every head
+the mean attention distance and entropy, averaged over the photos (the paper took 128).
+What a model lacks is told in its place. The caption is printed."""
 
 REPLAY = """Make the maps of a recipe again: on the machine that made them, and with the same
 versions, the same file byte for byte. Every file of maps carries its recipe, so it can be given
@@ -47,6 +53,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     _add_explain(commands.add_parser("explain", help="explain photos", description=EXPLAIN))
     _add_replay(
         commands.add_parser("replay", help="make the maps of a recipe again", description=REPLAY)
+    )
+    _add_figure7(
+        commands.add_parser("figure7", help="the ViT paper's figure 7", description=FIGURE7)
     )
     listing = commands.add_parser("models", help="list models and where their weights are")
     listing.add_argument("--search", metavar="TEXT", default="", help="only those with TEXT in it")
@@ -181,6 +190,26 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
     add("--model", metavar="NAME|FILE", help="where the recipe's model is, if it was a file")
     add("--arch", metavar="NAME", help="the architecture of a weights file that does not name it")
     add("--labels", metavar="FILE", help="names of the classes: .txt, a line each, or .json")
+    add("--quiet", action="store_true", help="no progress bar")
+
+
+def _add_figure7(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("inputs", nargs="+", metavar="PHOTO|FOLDER", help="photos, and folders of photos")
+    add("--model", default=AUTO, metavar="NAME", help="as for explain")
+    add("--arch", metavar="NAME", help="the architecture of a weights file that does not name it")
+    add("--size", type=_size, metavar="PIXELS|HxW", help="another model input, positions resampled")
+    add("--device", default=DEVICES[0], metavar="NAME", help="auto, cpu, cuda or mps")
+    add("--components", type=_pixels, default=COMPONENTS, metavar="N", help="default: 28")
+    add("--width", type=float, default=183, metavar="MM", help="of the figure; default: 183")
+    add("--font", type=float, default=7, metavar="POINTS", help="size of the text; default: 7")
+    add(
+        "--out",
+        type=Path,
+        default=Path("figure7.pdf"),
+        metavar="FILE",
+        help="default: figure7.pdf; or .svg, .png, .tiff",
+    )
     add("--quiet", action="store_true", help="no progress bar")
 
 

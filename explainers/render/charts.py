@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from PIL import Image, ImageDraw
 
 from explainers.render.figure import to_image
@@ -67,6 +71,18 @@ def position_sheet(positions: PositionSimilarity, side: int = 980) -> Image.Imag
     itself (similarity 1). The longer side is about ``side`` pixels; where the grid is too
     large for that, every second, third, … patch has a tile, and the axes say which.
     """
+    mosaic, rows, columns, step = position_mosaic(positions, side)
+    return _position_figure(mosaic, rows, columns, step)
+
+
+def position_mosaic(
+    positions: PositionSimilarity, side: int
+) -> tuple[np.ndarray, range, range, tuple[int, int]]:
+    """The tiles side by side, at most about ``side`` pixels: (mosaic, rows, columns, step).
+
+    mosaic (H, W): cosines, NaN between the tiles, `MARK` around each tile's own cell. rows,
+    columns: the patches that have a tile; step: pixels from one tile to the next (down, across).
+    """
     h, w = positions.grid
     rows, columns = _tiles(h, side), _tiles(w, side)
     zoom = max(1, side // max(len(rows) * (h + 1), len(columns) * (w + 1)))
@@ -81,7 +97,7 @@ def position_sheet(positions: PositionSimilarity, side: int = 980) -> Image.Imag
             y, x = top + i * zoom, left + j * zoom
             own = mosaic[y : y + zoom, x : x + zoom]
             own[[0, -1]] = own[:, [0, -1]] = MARK  # all of it where a cell is 1 or 2 pixels
-    return _position_figure(mosaic, rows, columns, (step_y, step_x))
+    return mosaic, rows, columns, (step_y, step_x)
 
 
 def _tiles(count: int, side: int) -> range:
@@ -90,6 +106,18 @@ def _tiles(count: int, side: int) -> range:
     while stride < count and math.ceil(count / stride) * (count + 1) > side:
         stride += 1
     return range((stride - 1) // 2, count, stride)
+
+
+def draw_positions(axes: Axes, mosaic: np.ndarray, **options: Any) -> AxesImage:
+    """A `position_mosaic` into given axes, in the colours of figure 7."""
+    colours = matplotlib.colormaps[POSITION_COLOURS].with_extremes(over="black")
+    return axes.imshow(mosaic, cmap=colours, vmin=-1, vmax=1, interpolation="nearest", **options)
+
+
+def number_tiles(axis: Axis, lines: range, pace: int, every: int) -> None:
+    """Write the number of each ``every``-th tile's patch row or column, from 1, beside it."""
+    shown = range(0, len(lines), every)
+    axis.set_ticks([n * pace + pace / 2 - 1 for n in shown], [str(lines[n] + 1) for n in shown])
 
 
 def _position_figure(
@@ -102,14 +130,9 @@ def _position_figure(
     figure = Figure(figsize=(full[0] / DPI, full[1] / DPI), dpi=DPI)
     box = (left / full[0], bottom / full[1], width / full[0], height / full[1])
     axes = figure.add_axes(box)
-    colours = matplotlib.colormaps[POSITION_COLOURS].with_extremes(over="black")
-    picture = axes.imshow(
-        mosaic, cmap=colours, vmin=-1, vmax=1, interpolation="nearest", aspect="auto"
-    )
+    picture = draw_positions(axes, mosaic, aspect="auto")
     for axis, lines, pace in ((axes.yaxis, rows, step[0]), (axes.xaxis, columns, step[1])):
-        every = max(1, math.ceil(28 / pace))
-        shown = range(0, len(lines), every)
-        axis.set_ticks([n * pace + pace / 2 - 1 for n in shown], [str(lines[n] + 1) for n in shown])
+        number_tiles(axis, lines, pace, max(1, math.ceil(28 / pace)))
     roomy = height >= 110  # a lower sheet has no room for words beside it
     axes.set_ylabel("input patch row" if roomy else "row")
     axes.set_xlabel("input patch column")

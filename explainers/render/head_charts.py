@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -18,19 +19,33 @@ def head_chart(values: np.ndarray, label: str, limit: float | None = None) -> Im
     that are to be compared.
     """
     figure = Figure(figsize=(5.2, 3.4), dpi=DPI, layout="constrained")
-    axes = figure.subplots()
+    draw_heads(figure.subplots(), values, label, limit)
+    return to_image(figure)
+
+
+def draw_heads(
+    axes: Axes,
+    values: np.ndarray,
+    label: str,
+    limit: float | None = None,
+    size: float = 8,
+    legend: bool = True,
+) -> None:
+    """The same into given axes; size: of the legend's letters in points, which dots follow.
+
+    NaN in ``values``: a head that the block does not have.
+    """
     blocks = np.arange(len(values))
     for head in range(values.shape[1]):
-        axes.plot(blocks, values[:, head], "o", markersize=4, alpha=0.75, color="#2c7fb8")
-    axes.plot(
-        blocks, values.mean(1), "-", linewidth=1.5, color="#d95f0e", label="mean of the heads"
-    )
+        axes.plot(blocks, values[:, head], "o", markersize=size / 2, alpha=0.75, color="#2c7fb8")
+    mean = np.nanmean(values, axis=1)
+    axes.plot(blocks, mean, "-", linewidth=size / 5.5, color="#d95f0e", label="mean of the heads")
     axes.set_xlabel("block")
     axes.set_ylabel(label)
     axes.set_xticks(blocks[:: max(1, len(blocks) // 12)])
-    axes.set_ylim(0, limit or float(values.max()) * 1.08 or 1.0)
+    axes.set_ylim(0, limit or float(np.nanmax(values)) * 1.08 or 1.0)
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize=8)
+    if legend:
+        axes.legend(frameon=False, fontsize=size)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    return to_image(figure)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from explainers.image import Photo
 from explainers.models.errors import ModelError
+from explainers.models.vision_model import VisionModel
+from explainers.sentence import Sentence
 from explainers.trace import Trace
+
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,7 +23,8 @@ class HeadFigures:
     """One number for each block and head, float64 (blocks, heads).
 
     distance: mean attention distance in pixels of the model's input. entropy: of a query's
-    attention, as a share of ln N: 0 looks at one token, 1 at all alike.
+    attention, as a share of ln N: 0 looks at one token, 1 at all alike. NaN in the place of
+    heads that a block does not have, in models whose blocks have more or fewer of them.
     """
 
     distance: np.ndarray
@@ -32,35 +39,94 @@ def head_figures(trace: Trace) -> HeadFigures:
     over all tokens, the mean over all queries. Dosovitskiy et al., ICLR 2021, figure 7 right.
     Raises ModelError where the model's attention cannot be read.
     """
-    one = trace.model.adapter.one_grid_support()
-    support = trace.model.supports("attention", row=0) if one else one
+    _demand_attention(trace.model)
+    return _mean([_figures_of(trace[i]) for i in range(len(trace))])
+
+
+def head_figures_of(
+    vit: VisionModel, photos: Sequence[Photo], progress: Progress | None = None
+) -> HeadFigures:
+    """The same over a set of photos, one traced at a time, so that any number fits in memory.
+
+    progress(done, total): called after each photo; cancels by raising. ValueError without
+    photos, ModelError as for `head_figures`.
+    """
+    _demand_attention(vit)
+    if not photos:
+        raise ValueError(
+            Sentence(
+                "heads_no_photos",
+                "How far heads look is measured on photos, and none was given; give at least one.",
+            )
+        )
+    found = []
+    for done, photo in enumerate(photos, 1):
+        found.append(_figures_of(vit.trace(photo)))
+        if progress is not None:
+            progress(done, len(photos))
+    return _mean(found)
+
+
+def _demand_attention(vit: VisionModel) -> None:
+    support = vit.supports("attention", row=0)
     if not support:
         raise ModelError(support.reason)
-    found = [_figures_of(trace[i]) for i in range(len(trace))]
+
+
+def _mean(found: Sequence[tuple[np.ndarray, np.ndarray]]) -> HeadFigures:
     return HeadFigures(*(np.mean([one[k] for one in found], axis=0) for k in range(2)))
 
 
 def _figures_of(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
     """(distance, entropy) of one photo."""
-    prefix, tokens = trace.prefix, trace.tokens
-    between = patch_distances(trace.grid, trace.model.adapter.patch).to(trace.pixels.device)
-    distance = torch.zeros(trace.depth, trace.heads, dtype=torch.float64)
-    entropy = torch.zeros_like(distance)
-    every = torch.arange(tokens, device=trace.pixels.device)
+    most = max(call.heads for call in trace.calls)
+    distance, entropy = (np.full((trace.depth, most), np.nan) for _ in range(2))
     for block, call in enumerate(trace.calls):
-        for rows, (attention,) in call.chunks(every):  # (H, rows, N)
-            entropy[block] += torch.special.entr(attention).sum((1, 2)).double().cpu()
-            queries = rows[rows >= prefix] - prefix
-            on_patches = attention[:, rows >= prefix, prefix:]
-            whole = on_patches.sum(2).clamp_min(torch.finfo(attention.dtype).tiny)
-            reach = (on_patches * between[queries].to(attention.dtype)).sum(2) / whole
-            distance[block] += reach.sum(1).double().cpu()
-    scale = float(np.log(tokens)) * tokens
-    return (distance / (tokens - prefix)).numpy(), (entropy / scale).numpy()
+        reach, spread = _block_figures(trace, block)
+        distance[block, : call.heads], entropy[block, : call.heads] = reach, spread
+    return distance, entropy
+
+
+def _block_figures(trace: Trace, block: int) -> tuple[np.ndarray, np.ndarray]:
+    """(distance, entropy) of a block's heads, each (heads,)."""
+    call, device = trace.calls[block], trace.pixels.device
+    between = _between(trace, block).to(device)  # (queries' patches, keys' patches)
+    first_query = call.rows_count - between.shape[0]
+    first_key = call.columns_count - between.shape[1]
+    distance = torch.zeros(call.heads, dtype=torch.float64)
+    entropy = torch.zeros_like(distance)
+    for rows, (attention,) in call.chunks(torch.arange(call.rows_count, device=device)):
+        entropy += torch.special.entr(attention).sum((1, 2)).double().cpu()  # (H, rows, N)
+        patches = rows >= first_query
+        on_patches = attention[:, patches, first_key:]
+        whole = on_patches.sum(2).clamp_min(torch.finfo(attention.dtype).tiny)
+        places = between[rows[patches] - first_query].to(attention.dtype)
+        reach = (on_patches * places).sum(2) / whole
+        distance += reach.sum(1).double().cpu()
+    scale = float(np.log(call.columns_count)) * call.rows_count
+    return (distance / between.shape[0]).numpy(), (entropy / scale).numpy()
+
+
+def _between(trace: Trace, block: int) -> Tensor:
+    """Distances in pixels between the centres of a block's queries and keys, float64.
+
+    Where a block has a grid of its own, its cells are larger or smaller than a patch.
+    """
+    own, patch = trace.grid, trace.model.adapter.patch
+    queries, keys = (
+        centres(grid, (patch[0] * own[0] / grid[0], patch[1] * own[1] / grid[1]))
+        for grid in trace.block_grids(block)
+    )
+    return torch.cdist(queries, keys, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def patch_distances(grid: tuple[int, int], patch: tuple[int, int]) -> Tensor:
     """Distances in pixels between the centres of all patches: (patches, patches), float64."""
-    rows, columns = (torch.arange(side, dtype=torch.float64) for side in grid)
-    places = torch.cartesian_prod(rows * patch[0], columns * patch[1]).reshape(-1, 2)
+    places = centres(grid, patch)
     return torch.cdist(places, places, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def centres(grid: tuple[int, int], cell: tuple[float, float]) -> Tensor:
+    """Where the middle of each cell is, in pixels (down, across): (cells, 2), float64."""
+    rows, columns = (torch.arange(side, dtype=torch.float64) + 0.5 for side in grid)
+    return torch.cartesian_prod(rows * cell[0], columns * cell[1]).reshape(-1, 2)
