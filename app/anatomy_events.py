@@ -61,7 +61,11 @@ def connect(page: Widgets, tab: AnatomyTab) -> Any:
         scene: Scene, model: str, step: str, event: gr.SelectData, request: gr.Request
     ) -> tuple[Any, Any]:
         found = known(page.studio, page.desk(request), with_model(scene, model))
-        if found is None or step == "photo" or not isinstance(event.index, (list, tuple)):
+        if (
+            found is None
+            or step == anatomy_tab.menu_value("photo")
+            or not isinstance(event.index, (list, tuple))
+        ):
             return gr.skip(), gr.skip()
         return anatomy_tab.patch_at(found, *event.index)
 
@@ -95,22 +99,10 @@ def connect(page: Widgets, tab: AnatomyTab) -> Any:
         **QUIET,
     ).then(drawn, inputs, tab.outputs, **{**common, "trigger_mode": "multiple"})
     for button, by in ((tab.back, "-1"), (tab.forward, "1")):
-        move = _MOVE.replace("STEPS", json.dumps(STEPS)).replace("BY", by)
+        values = [anatomy_tab.menu_value(step) for step in STEPS]
+        move = _MOVE.replace("STEPS", json.dumps(values)).replace("BY", by)
         button.click(None, tab.steps, tab.steps, js=move, queue=False, **QUIET)
     return renewed
-
-
-def link(demo: gr.Blocks, tabs: gr.Tabs, tab: AnatomyTab) -> None:
-    """Open the tab at a step named in the address: ``?tab=anatomy&step=projection``."""
-
-    def follow(request: gr.Request) -> tuple[Any, Any]:
-        asked = request.query_params
-        if asked.get("tab") != "anatomy":
-            return gr.skip(), gr.skip()
-        step = asked.get("step")
-        return gr.Tabs(selected="anatomy"), step if step in STEPS else gr.skip()
-
-    demo.load(follow, None, [tabs, tab.steps], api_visibility="private")
 
 
 def drawing(

@@ -89,8 +89,8 @@ def build(t: gr.I18n) -> AnatomyTab:
         elem_id="vs-anatomy-watch",
     )
     steps = gr.Radio(
-        [(t(f"anatomy_title_{step}"), step) for step in STEPS],
-        value=STEPS[0],
+        [(t(f"anatomy_title_{step}"), menu_value(step)) for step in STEPS],
+        value=menu_value(STEPS[0]),
         label=t("anatomy_steps"),
         elem_id="vs-anatomy-steps",
         elem_classes="vs-steps",
@@ -142,6 +142,12 @@ def build(t: gr.I18n) -> AnatomyTab:
     )
 
 
+def menu_value(step: str) -> str:
+    """A step's value in the menu. Not the bare name: Gradio takes "photo" for the key of a text
+    and sends its translation."""
+    return f"step_{step}"
+
+
 def _number(label: Any) -> gr.Number:
     return gr.Number(value=None, precision=0, step=1, label=label, min_width=90)
 
@@ -188,6 +194,7 @@ def view(
 
 def ready(lang: str, anatomy: Anatomy, step: Any, chosen: tuple[Any, ...]) -> list[Any]:
     """Updates for `AnatomyTab.outputs`: a step drawn, or why this model has none of it."""
+    step = str(step).removeprefix("step_")
     step = step if step in STEPS else STEPS[0]
     now = view(lang, anatomy, *chosen)
     support = anatomy.support(step)
