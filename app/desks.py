@@ -26,6 +26,8 @@ class Desk:
     stopped_turn: int = 0
     model_turn: int = 0
     """Counts their choices of a model, which do not disturb the maps being made."""
+    wanted_model: str | None = None
+    """The model chosen last, by hand or by a link; it may still be loading."""
     photo_turn: int = 0
     """Counts their choices of a photo, of which the last one holds."""
     compare_turn: int = 0

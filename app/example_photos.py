@@ -14,6 +14,7 @@ import gradio as gr
 from PIL import Image, ImageOps
 
 from app.texts import language
+from explainers import Photo, load_photo
 
 FOLDER = Path(__file__).with_name("examples")
 THUMBNAIL = (144, 144)
@@ -39,6 +40,24 @@ def path(index: object) -> Path:
     known = entries()
     chosen = index if isinstance(index, int) and 0 <= index < len(known) else 0
     return FOLDER / known[chosen]["file"]
+
+
+@cache
+def names() -> dict[str, Path]:
+    """The examples' short names, as links and recipes give them → their files."""
+    return {Path(entry["file"]).stem: FOLDER / entry["file"] for entry in entries()}
+
+
+@cache
+def digest(name: str) -> str:
+    """The hash of an example, as `Photo.sha256`."""
+    return load_photo(names()[name]).sha256
+
+
+def name_of(photo: Photo) -> str | None:
+    """The name of the example that a photo is, pixel for pixel; None for any other photo."""
+    name = Path(photo.name).stem
+    return name if name in names() and digest(name) == photo.sha256 else None
 
 
 def picker(t: gr.I18n) -> gr.HTML:

@@ -98,6 +98,16 @@ class PhotoFiles(gr.File):
         return await super().async_move_resource_to_block_cache(path)
 
 
+class RecipeFile(gr.UploadButton):
+    """gr.UploadButton that takes no web addresses."""
+
+    is_template = True
+
+    async def async_move_resource_to_block_cache(self, path: str | Path | None) -> str | None:
+        _refuse_address(path)
+        return await super().async_move_resource_to_block_cache(path)
+
+
 def _refuse_address(path: str | Path | None) -> None:
     if path is not None and str(path).lower().startswith(("http:", "https:")):
         raise gr.Error(say("en", "no_addresses"), print_exception=False)

@@ -20,6 +20,8 @@ from app import (
     cost_panel,
     explain_tab,
     inside_tab,
+    link_events,
+    link_panel,
 )
 from app.api import add_endpoints
 from app.attention_answers import Looks
@@ -95,6 +97,7 @@ class Page:
                         elem_id="vs-lang",
                     )
             chooser = choose.build(t, self._menu(model), model)
+            panel = link_panel.build(t)
             with gr.Tabs(elem_id="vs-tabs") as tabs:
                 places = {}
                 with gr.Tab(t("tab_explain"), id="explain") as places["explain"]:
@@ -115,7 +118,7 @@ class Page:
             compare_events.connect(self.widgets, compare, places["compare"])
             drawn = anatomy_events.connect(self.widgets, anatomy)
             cost_events.connect(self.widgets, anatomy, costs, drawn)
-            anatomy_events.link(demo, tabs, anatomy)
+            link_events.connect(self.widgets, demo, panel, tabs, anatomy)
             lang.change(None, lang, None, js=_SWITCH, api_visibility="private")
             if self._lang is None:
                 demo.load(None, None, lang, js=_CURRENT, api_visibility="private")

@@ -1,0 +1,175 @@
+"""Links and recipes of a view: told and read again the same, and every value checked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+
+from app import example_photos, links, settings
+from app.link_events import found_in
+from app.links import View, fit, from_query, read, view_of
+from app.page import Page
+from app.scene import Display, Request, Scene
+from explainers import explain, load_photo, methods, wrap_model
+from explainers.look import Look
+from explainers.recipe import save_recipe
+from tests.tiny import LABELS, tiny_photo_array, tiny_vit
+
+VIT = wrap_model(tiny_vit(), labels=LABELS, name="one")
+REQUEST = Request(
+    Scene("lion.jpg", "one", target=3, against=1, look=Look("whole", 448)),
+    ("attention", "occlusion", "rollout"),
+    {
+        "attention": {"block": 0, "head": 1, "row": None},
+        "rollout": {"discard": 0.9, "fusion": "max"},
+        "kernel_shap": {"samples": 7},
+    },
+    Display(opacity=0.25, style="map", extent="shared", smooth=True),
+)
+
+
+def queried(query: str) -> tuple[View, list[Any]]:
+    return read(from_query(dict(parse_qsl(query))))
+
+
+@pytest.mark.parametrize("way", ["link", "file"])
+def test_a_view_comes_back_as_it_was_told(way: str) -> None:
+    told = view_of(REQUEST, "anatomy", "norm", "lion", VIT)
+    raw = (
+        from_query(dict(parse_qsl(told.query()))) if way == "link" else json.loads(told.to_json())
+    )
+    view, problems = read(raw)
+    fitted, more = fit(view, VIT)
+    assert problems == more == []
+    assert (view.photo, view.model, view.tab, view.step) == ("lion", "one", "anatomy", "norm")
+    assert (fitted.target, fitted.against) == (3, 1)
+    assert view.methods == REQUEST.methods
+    assert view.look == REQUEST.scene.look
+    assert Display(**{**asdict(Display()), **view.display}) == REQUEST.display
+    expected = {"attention": {"block": 0, "head": 1}, "rollout": {"discard": 0.9, "fusion": "max"}}
+    assert fitted.parameters == expected
+
+
+def test_what_is_usual_makes_a_short_link() -> None:
+    request = Request(
+        Scene("x.jpg", "one"), ("attention",), {"attention": {"block": 2, "head": "mean"}}
+    )
+    told = view_of(request, "explain", "norm", "koala", VIT)
+    assert told.query() == "photo=koala&model=one&tab=explain&methods=attention"
+    assert view_of(request, "elsewhere", None, None, None).query().startswith("model=one&tab=")
+
+
+def test_every_setting_of_every_method_travels() -> None:
+    """Not one control's value changes its kind on the way."""
+    page, values = Page(), []
+    for place in settings.places(methods()):
+        control: Any = page.widgets.tab.controls[place]
+        choices = [value for _, value in getattr(control, "choices", None) or []]
+        values.append(choices[-1] if choices else getattr(control, "minimum", None) or 0)
+    given = settings.read(methods(), values)
+    told = view_of(Request(Scene(), tuple(methods()), given), "explain", None, None, VIT)
+    view, problems = queried(told.query())
+    assert problems == []
+    assert {k: dict(v) for k, v in view.parameters.items()} == told.parameters
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("photo=dragon", "photo cannot be dragon here, so it stays as it is; it can be: espresso,"),
+        ("tab=cellar", "tab cannot be cellar"),
+        ("step=7", "step cannot be 7"),
+        ("methods=rollout,magic", "methods cannot be magic"),
+        ("magic.power=3", "methods cannot be magic"),
+        ("opacity=2", "opacity cannot be 2 here, so it stays as it is; it can be: a number from"),
+        ("opacity=nan", "opacity cannot be nan"),
+        ("style=<script>", "style cannot be <script>"),
+        ("unsigned=RdBu_r", "unsigned cannot be RdBu_r"),
+        ("smooth=maybe", "smooth cannot be maybe"),
+        ("look=telescope", "look cannot be telescope"),
+        ("look=whole&side=9999", "side cannot be 9999"),
+    ],
+)
+def test_a_wrong_value_is_left_out_in_one_sentence(query: str, said: str) -> None:
+    view, problems = queried("model=one&" + query)
+    assert [str(p)[: len(said)] for p in problems] == [said]
+    assert view.model == "one"
+    assert View(model="one", methods=view.methods, parameters=view.parameters) == view
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("target=77", "class"),
+        ("target=dragon", "class"),
+        ("attention.block=3", "Setting block must be a whole number in -3..2"),
+        ("attention.head=magic", "Setting head must be"),
+        ("attention.spirit=1", "attention has no setting 'spirit'"),
+        ("rollout.discard=inf", "Setting discard must be"),
+    ],
+)
+def test_what_the_model_does_not_have_is_left_out(query: str, said: str) -> None:
+    view, problems = queried(query)
+    fitted, more = fit(view, VIT)
+    assert problems == []
+    assert len(more) == 1
+    assert said in str(more[0])
+    assert (fitted.target, dict(fitted.parameters)) == (None, {})
+
+
+def test_odd_files_and_values_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    for number, odd in enumerate(
+        ("", "[]", "{", "7", '{"a": 1}', "[" * 100_000, '{"maps": [{"method": 3}]}')
+    ):
+        path = tmp_path / f"{number}.json"
+        path.write_text(odd, encoding="utf-8")
+        with pytest.raises(ValueError, match="holds no recipe"):
+            found_in(path)
+    for raw in (
+        {"methods": "rollout", "parameters": [1], "display": "x", "look": 3, "model": 5},
+        {"photo": ["lion"], "target": [1], "methods": [[1], None], "parameters": {"rollout": 3}},
+        {"look": {"kind": ["own"]}, "display": {"style": {}, "smooth": [], "opacity": "x"}},
+        {"target": {"index": 10**400}, "against": True, "parameters": {"attention": {"block": {}}}},
+    ):
+        view, _ = read(raw)
+        fit(view, VIT)
+
+
+def test_a_class_that_has_another_name_here_is_left_out() -> None:
+    view, _ = read({"target": {"index": 2, "label": "tea"}, "against": {"index": 1}})
+    fitted, problems = fit(view, VIT)
+    assert (fitted.target, fitted.against) == (None, 1)
+    assert "Class 2 is tea in the recipe and espresso here" in str(problems[0])
+    headless = wrap_model(tiny_vit(num_classes=0))
+    assert "no classification head" in str(fit(View(target=1), headless)[1][0])
+    assert fit(View(target="1", against=1), VIT)[0].against is None
+
+
+def test_a_recipe_of_maps_is_a_view_too(tmp_path: Path) -> None:
+    for photo, name in ((load_photo(example_photos.path(2)), "koala"), (None, None)):
+        trace = VIT.trace(photo or load_photo(tiny_photo_array()))
+        heats: list[Any] = [
+            explain("attention", trace, block=0),
+            explain("grad_cam", trace, target=3, against=1),
+        ]
+        raw, problems = found_in(save_recipe(heats, tmp_path / "maps.json"))
+        view, wrong = read(raw)
+        fitted, more = fit(view, VIT)
+        assert wrong == more == []
+        assert (view.photo, len(problems)) == (name, name is None)
+        assert (view.model, view.methods) == ("one", ("attention", "grad_cam"))
+        assert (fitted.target, fitted.against) == (3, 1)
+        assert fitted.parameters["attention"]["block"] == 0
+    assert links.TABS == ("explain", "attention", "inside", "anatomy", "compare")
+
+
+def test_an_example_is_known_by_its_pixels(tmp_path: Path) -> None:
+    assert example_photos.name_of(load_photo(example_photos.path(1))) == "lion"
+    other = tmp_path / "lion.png"
+    load_photo(tiny_photo_array()).to_pil().save(other)
+    assert example_photos.name_of(load_photo(other)) is None
