@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from explainers.attention_call import exact
 from explainers.heatmap import Finding
 from explainers.methods import baselines
 from explainers.methods.pixel_maps import RESOLUTION, pixel_finding
@@ -34,8 +35,8 @@ def integrated_gradients(
 
     scorer = Scorer(trace.model, objective, progress, total=steps + 2)
     attributions, delta = IntegratedGradients(scorer).attribute(
-        leaf(trace),
-        baselines=baselines.baseline(trace, baseline)[None],
+        exact(leaf(trace)),  # the way and its sum are finer than a model in half precision
+        baselines=exact(baselines.baseline(trace, baseline)[None]),
         n_steps=steps,
         internal_batch_size=_BATCH,
         return_convergence_delta=True,

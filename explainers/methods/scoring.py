@@ -8,6 +8,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from explainers.attention_call import exact
 from explainers.models.vision_model import VisionModel
 
 Progress = Callable[[int, int], None]
@@ -34,7 +35,8 @@ class Objective:
 class Scorer:
     """pixels (B, 3, h, w) → the explained number (B,), reporting each photo it runs.
 
-    keep: (B, n), the patches whose tokens the model is given, where not all of them.
+    keep: (B, n), the patches whose tokens the model is given, where not all of them. Half
+    precision is the model's alone: pixels may be finer, and the number is float32.
     """
 
     model: VisionModel
@@ -46,6 +48,7 @@ class Scorer:
 
     def __call__(self, pixels: Tensor, keep: Tensor | None = None) -> Tensor:
         self.progress(min(self.done, self.total), self.total)
-        value = self.objective.of(self.model.logits(pixels, keep), self.score)
+        logits = self.model.logits(pixels.to(self.model.dtype), keep)
+        value = self.objective.of(exact(logits), self.score)
         self.done += len(value)
         return value
