@@ -16,6 +16,13 @@ const walk = (event) => {
   event.preventDefault();
   document.getElementById(name).click();
 };
+const dress = (box, value) => {
+  box.classList.toggle('vs-working', value.state === 'loading');
+  box.tabIndex = 0;
+  box.setAttribute('role', 'group');
+  box.setAttribute('aria-label', value.title || '');
+  if (!box.dataset.walks) { box.dataset.walks = 'yes'; box.addEventListener('keydown', walk); }
+};
 const update = () => {
   const value = props.value;
   if (!value) return;
@@ -26,12 +33,8 @@ const update = () => {
   const box = area(), menu = document.querySelector('#vs-anatomy-steps .wrap');
   const chosen = menu && menu.querySelector('label.selected');
   if (chosen) menu.scrollLeft = chosen.offsetLeft - menu.offsetLeft - menu.clientWidth / 3;
-  if (!box) return;
-  box.classList.toggle('vs-working', value.state === 'loading');
-  box.tabIndex = 0;
-  box.setAttribute('role', 'group');
-  box.setAttribute('aria-label', value.title || '');
-  if (!box.dataset.walks) { box.dataset.walks = 'yes'; box.addEventListener('keydown', walk); }
+  if (box) dress(box, value);
+  else if (value.state === 'ready') setTimeout(update, 50);  // the area is mounted a moment later
 };
 watch('value', update);
 new IntersectionObserver(renew).observe(element);
