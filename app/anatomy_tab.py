@@ -148,6 +148,12 @@ def menu_value(step: str) -> str:
     return f"step_{step}"
 
 
+def step_of(value: Any) -> str:
+    """The step of a value of the menu, or of its bare name; the first one for anything else."""
+    step = str(value).removeprefix("step_")
+    return step if step in STEPS else STEPS[0]
+
+
 def _number(label: Any) -> gr.Number:
     return gr.Number(value=None, precision=0, step=1, label=label, min_width=90)
 
@@ -194,8 +200,7 @@ def view(
 
 def ready(lang: str, anatomy: Anatomy, step: Any, chosen: tuple[Any, ...]) -> list[Any]:
     """Updates for `AnatomyTab.outputs`: a step drawn, or why this model has none of it."""
-    step = str(step).removeprefix("step_")
-    step = step if step in STEPS else STEPS[0]
+    step = step_of(step)
     now = view(lang, anatomy, *chosen)
     support = anatomy.support(step)
     if support:

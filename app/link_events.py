@@ -11,7 +11,7 @@ from typing import Any
 import gradio as gr
 
 from app import example_photos, handlers, links, model_events, settings
-from app.anatomy_tab import AnatomyTab, menu_value
+from app.anatomy_tab import AnatomyTab, menu_value, step_of
 from app.desks import Desk
 from app.errors import explain_error, guard
 from app.files import adopt
@@ -56,7 +56,8 @@ def connect(
         photo = None
         if wish.scene.photo is not None:
             photo = example_photos.name_of(page.studio.photo(desk, wish.scene.photo))
-        return links.view_of(wish, tab, step, photo, page.studio.models.ready(wish.scene.model))
+        vit = page.studio.models.ready(wish.scene.model)
+        return links.view_of(wish, tab, step_of(step), photo, vit)
 
     def words(lang: str, view: View, values: tuple[Any, ...], key: str) -> str:
         own = view.photo is None and values[0].photo is not None
