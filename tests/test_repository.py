@@ -168,7 +168,7 @@ def test_the_command_lines_are_understood(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.chdir(ROOT)
     lines = re.findall(r"^ {4}\.venv/bin/python -m explainers (.+)$", README, re.MULTILINE)
-    assert len(lines) == 5
+    assert len(lines) == 6
     for line in lines:
         parse(shlex.split(line))
 
