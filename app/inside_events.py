@@ -1,4 +1,4 @@
-"""Events of "Inside the model": its views are made when the tab is opened."""
+"""Events of "Inside the model": its views are made when the tab is opened, figure 7 when asked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from app import handlers, inside_tab
+from app import figure7_events, handlers, inside_tab
 from app.desks import Desk
 from app.errors import guard
 from app.widgets import Widgets
@@ -59,3 +59,4 @@ def connect(page: Widgets, place: gr.Tab) -> None:
         trigger_mode="always_last",
         **common,
     )
+    figure7_events.connect(page, inside.figure)

@@ -9,14 +9,14 @@ from typing import Any
 import gradio as gr
 from PIL import Image
 
+from app import figure7_panel
 from app.errors import explain_error
+from app.figure7_panel import Figure7Panel
 from app.texts import say
 from explainers.models.vision_model import VisionModel
+from explainers.views.figure7 import COMPONENTS
 from explainers.views.filters import principal, raw
 from explainers.views.positions import position_similarity
-
-COMPONENTS = 28
-"""As many components as the ViT paper's figure 7 shows."""
 
 
 @dataclass
@@ -30,6 +30,7 @@ class InsideTab:
     count: gr.Slider
     positions: gr.Image
     positions_text: gr.HTML
+    figure: Figure7Panel
 
     def outputs(self) -> list[gr.components.Component]:
         """In the order of `show`'s result."""
@@ -44,7 +45,7 @@ class InsideTab:
 
 
 def build(t: gr.I18n) -> InsideTab:
-    """Lay the tab out: three views side by side, on a phone one below the other."""
+    """Lay the tab out: three views side by side, on a phone one below the other; figure 7."""
     gr.HTML(t("inside_intro"), elem_classes="vs-intro")
     with gr.Row(elem_classes=["vs-cards", "vs-inside"], equal_height=False):
         with gr.Column(elem_classes="vs-card", min_width=280):
@@ -57,8 +58,9 @@ def build(t: gr.I18n) -> InsideTab:
         with gr.Column(elem_classes="vs-card", min_width=280):
             gr.HTML(t("positions_title"), elem_classes="vs-heading")
             positions, positions_text = view("vs-positions")
+    figure = figure7_panel.build(t)
     return InsideTab(
-        filters, filters_text, components, components_text, count, positions, positions_text
+        filters, filters_text, components, components_text, count, positions, positions_text, figure
     )
 
 
