@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from torch import Tensor
+
 from app.anatomy_pieces import (
     Shown,
     View,
@@ -38,7 +40,7 @@ def blocks(view: View) -> Shown:
     detail += _similarity(view)
     if found.probabilities is not None:
         detail += paragraph(view.say("anatomy_lens"))
-        detail += _answers(view)
+        detail += _answers(view, found.probabilities)
     else:
         detail += paragraph(said(view, found.support.reason or ""), "vs-refused")
     pooling = trace.model.adapter.pooling
@@ -172,10 +174,8 @@ def _similarity(view: View) -> str:
     )
 
 
-def _answers(view: View) -> str:
+def _answers(view: View, chances: Tensor) -> str:
     """A table: after each block, its likeliest class, and the chance of the final one."""
-    chances = view.anatomy.lens.probabilities
-    assert chances is not None
     final = int(chances[-1].argmax())
     lines = []
     for i, row in enumerate(chances):

@@ -44,11 +44,8 @@ def lens(trace: Trace) -> Lens:
     vectors = torch.stack([weights @ stream.double() for stream in tokens])  # (blocks + 1, width)
     similarity = torch.nn.functional.cosine_similarity(vectors, vectors[-1:], dim=-1)
     support = lens_support(trace)
-    logits = None
-    if support:
-        stages = trace.model.adapter.stages()
-        assert stages is not None
-        logits = torch.cat([stages.head(stream[None]) for stream in tokens])
+    stages = trace.model.adapter.stages() if support else None
+    logits = None if stages is None else torch.cat([stages.head(each[None]) for each in tokens])
     return Lens(similarity.cpu().numpy(), logits, support)
 
 
