@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app import example_photos, look_control
+from app import class_list, example_photos, look_control
 from app.files import PhotoInput
 from app.look_control import LookControl
 
@@ -26,7 +26,7 @@ class Chooser:
     download: gr.Button
     halt: gr.Button
     look: LookControl
-    top: gr.Label
+    top: gr.HTML
     target: gr.Dropdown
     against: gr.Dropdown
     class_note: gr.HTML
@@ -65,9 +65,7 @@ def build(t: gr.I18n, models: list[tuple[str, str]], model: str) -> Chooser:
             model_note = gr.HTML(elem_classes="vs-facts", elem_id="vs-model-note")
             look = look_control.build(t)
         with gr.Column(min_width=280):
-            top = gr.Label(
-                label=t("top"), num_top_classes=TOP, show_heading=False, elem_id="vs-top"
-            )
+            top = class_list.build(t)
             with gr.Row(elem_classes="vs-tight"):
                 target = gr.Dropdown(
                     [], value=None, label=t("target"), info=t("target_info"), elem_id="vs-target"

@@ -41,14 +41,14 @@ def connect(page: Widgets) -> None:
     def cleared(scene: Scene, request: gr.Request) -> Scene:
         return handlers.choose_no_photo(page.desk(request), scene)
 
-    def ranked(scene: Scene, model: str, ranks: list[int], event: gr.SelectData) -> Scene:
-        return handlers.choose_rank(scene, model, ranks, event.index)
+    def ranked(scene: Scene, model: str, ranks: list[int], event: gr.EventData) -> Scene:
+        return handlers.choose_rank(scene, model, ranks, event._data.get("index"))
 
     photo, now = chooser.photo, [scene, page.model]
     photo.upload(uploaded, [lang, scene, photo], [scene, photo], **AT_ONCE)
     chooser.examples.pick(picked, [lang, scene], [scene, photo], **AT_ONCE)
     photo.clear(cleared, scene, scene, **AT_ONCE)
-    chooser.top.select(ranked, [*now, page.ranks], scene, **QUIET)
+    chooser.top.pick(ranked, [*now, page.ranks], scene, **QUIET)
     chooser.target.input(handlers.choose_target, [*now, chooser.target], scene, **QUIET)
     chooser.against.input(handlers.choose_contrast, [*now, chooser.against], scene, **QUIET)
     lang.change(example_photos.html, lang, chooser.examples, **QUIET)

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 from PIL import Image
 
-from app import cards, classes, costs, drawing, glance, settings, trust
+from app import cards, class_list, classes, costs, drawing, glance, settings, trust
 from app.choose import TOP, Chooser
 from app.desks import Desk
 from app.errors import explain_error
@@ -63,7 +63,7 @@ class Showing:
         if empty:
             chooser = self.chooser
             updates |= {
-                chooser.top: gr.update(value=None, visible=True),
+                chooser.top: gr.update(value="", visible=True),
                 chooser.photo_note: "",
                 self.tab.status: "",
                 self.tab.glance: gr.update(visible=False),
@@ -73,7 +73,7 @@ class Showing:
             # What is still on the page belongs to another photo: nobody shall quote it.
             updates |= self._dim()
             updates |= {
-                self.chooser.top: gr.update(value=None),
+                self.chooser.top: "",
                 self.chooser.photo_note: "",
                 self.tab.status: f"<p>{escape(say(self.lang, 'status_trace'))}</p>",
                 self.tab.glance: gr.update(visible=False),
@@ -169,7 +169,7 @@ class Showing:
             self.desk.classes_of = None
             return updates
         shown, indices = classes.top(event.trace, TOP)
-        updates[chooser.top] = gr.update(value=shown, visible=True)
+        updates[chooser.top] = gr.update(value=class_list.html(shown), visible=True)
         updates[self.ranks] = indices
         menu: dict[str, Any] = {"visible": True}
         if self.desk.classes_of != self.request.scene.model or vit.classes > classes.MOST:
