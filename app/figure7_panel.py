@@ -50,15 +50,14 @@ def build(t: gr.I18n) -> Figure7Panel:
     with gr.Column(elem_classes="vs-card", elem_id="vs-figure7"):
         gr.HTML(t("figure7_title"), elem_classes="vs-heading")
         gr.HTML(t("figure7_intro"), elem_classes="vs-notes")
+        examples = gr.Dropdown(
+            example_choices("en"),
+            value=list(range(len(example_photos.entries()))),
+            multiselect=True,
+            label=t("compare_examples"),
+            elem_id="vs-figure7-examples",
+        )
         with gr.Row(elem_classes="vs-form"):
-            examples = gr.Dropdown(
-                example_choices("en"),
-                value=list(range(len(example_photos.entries()))),
-                multiselect=True,
-                label=t("compare_examples"),
-                min_width=260,
-                elem_id="vs-figure7-examples",
-            )
             files = PhotoFiles(
                 file_count="multiple",
                 file_types=["image"],
