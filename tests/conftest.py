@@ -20,6 +20,8 @@ os.environ.update(  # before torch, gradio, matplotlib and the hub's client are 
     GRADIO_ANALYTICS_ENABLED="False",
     MPLBACKEND="Agg",
 )
+if "PYTEST_XDIST_WORKER" in os.environ:  # several processes share the cores: one thread each
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
