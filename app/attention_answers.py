@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from app import attention_run
 from app.attention_data import DECISION, WHOLE, Look, half
 from app.studio import Studio
 from explainers.render.colours import UNSIGNED, colour_table
@@ -83,7 +84,11 @@ class Looks:
         def attention_token(asked: Any) -> Answer:
             return self._answer(asked, token)
 
-        return [attention_photo, attention_grid, attention_block, attention_token]
+        def attention_blocks(asked: Any) -> Answer:
+            return self._answer(asked, whole_run)
+
+        rows = [attention_grid, attention_block, attention_token, attention_blocks]
+        return [attention_photo, *rows]
 
     def _answer(self, asked: Any, part: Callable[[Look, dict[str, Any]], Answer]) -> Answer:
         if not isinstance(asked, dict):
@@ -159,6 +164,37 @@ def token(found: Look, asked: dict[str, Any]) -> Answer:
     if more is not None:
         planes = np.concatenate([planes, more[None]])
     return {"data": _packed(planes), **_deciding(found, number)}
+
+
+def whole_run(found: Look, asked: dict[str, Any]) -> Answer:
+    """A token's rows, or with ``who`` its columns, in all blocks: (blocks, N); and their limit."""
+    wanted = wish(found, asked)
+    if wanted is None:
+        raise _Wrong
+    if not found.heavy.acquire(blocking=False):
+        raise _Busy
+    try:
+        rows = attention_run.run(found, *wanted)
+    finally:
+        found.heavy.release()
+    top = attention_run.limit(found, rows)
+    return {"data": _packed(rows.astype("<f2")), "limit": top}
+
+
+def wish(found: Look, asked: dict[str, Any]) -> tuple[int, int | str, bool] | None:
+    """The token, the head and the direction of a run; None where there is no such run."""
+    head, who = asked.get("head"), bool(asked.get("who"))
+    try:
+        if head == "rolled":
+            if found.rolled is None:
+                return None
+        elif head != "mean":
+            head = _whole(asked, "head", found.trace.heads)
+        if asked.get("token") != DECISION:
+            return _whole(asked, "token", found.trace.tokens), head, who
+    except _Wrong:
+        return None
+    return None if who or found.decision is None else (DECISION, head, who)
 
 
 def _deciding(found: Look, number: int) -> Answer:

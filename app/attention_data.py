@@ -83,6 +83,8 @@ class Look:
             "decides": self.decision is not None,
             "rolled": self.rolled is not None,
             "whole": self.whole,
+            "distance": np.round(self.figures.distance, 2).tolist(),
+            "entropy": np.round(self.figures.entropy, 4).tolist(),
         }
 
 

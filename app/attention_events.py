@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import functools
 import itertools
+import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from app import attention_tab, handlers
-from app.attention_answers import Looks
+from app import attention_run, attention_tab, handlers
+from app.attention_answers import Looks, wish
 from app.attention_data import Look, look
 from app.attention_tab import AttentionTab
 from app.desks import Desk
-from app.errors import explain_error
+from app.errors import explain_error, guard
+from app.save_events import HAND_OVER
 from app.scene import Scene, with_model
 from app.studio import TICK, Studio
 from app.widgets import AT_ONCE, QUIET, Widgets
 from app.work import Job, Report
 from explainers import Photo, VisionModel
+from explainers.sentence import Sentence
 from explainers.trace import Trace
 
 
@@ -50,6 +54,19 @@ def connect(page: Widgets, tab: AttentionTab, looks: Looks) -> None:
         except Exception as error:
             yield attention_tab.refused(explain_error(lang, error))
 
+    @guard
+    def film(lang: str, event: gr.EventData, request: gr.Request) -> str:
+        """A GIF or WebP of the run that the board asks for, to be downloaded."""
+        path = filmed(looks, page.desk(request), dict(event._data))
+        if path is None:
+            raise ValueError(
+                Sentence(
+                    "film_gone",
+                    "These maps are no longer kept here; point at the photo, and save them again.",
+                )
+            )
+        return str(path)
+
     gr.on(
         [page.scene.change, page.model.change, page.lang.change],
         outdate,
@@ -58,7 +75,27 @@ def connect(page: Widgets, tab: AttentionTab, looks: Looks) -> None:
         queue=False,
         **QUIET,
     )
+    saved = tab.board.film(film, page.lang, page.file, concurrency_limit=2, **QUIET)
+    saved.success(None, page.file, None, js=HAND_OVER, api_visibility="private")
     tab.board.renew(show, [page.lang, page.scene, page.model], tab.outputs(), **AT_ONCE)
+
+
+def filmed(looks: Looks, desk: Desk, asked: dict[str, Any]) -> Path | None:
+    """The moving picture's file in the visitor's folder; None where its maps are not there.
+
+    Anybody may have sent what is asked for. ValueError for another kind of file.
+    """
+    found = looks.find(asked.get("key"))
+    wanted = None if found is None else wish(found, asked)
+    if found is None or wanted is None:
+        return None
+    contents = attention_run.film(found, *wanted, asked.get("kind"))
+    place = desk.folder / secrets.token_urlsafe(8)
+    place.mkdir()
+    stem = Path(found.trace.photo.name).stem or "photo"
+    path = place / f"{stem}-attention.{asked['kind']}"
+    path.write_bytes(contents)
+    return path
 
 
 def making(looks: Looks, desk: Desk, scene: Scene) -> Iterator[Job | Look | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -13,11 +12,13 @@ import gradio as gr
 
 from app.attention_answers import Looks
 from app.attention_data import Look
-from app.inside_tab import view
 from app.texts import say, tell
 from explainers.render.describe import REGIONS
 
 THEME = Path(__file__).with_name("theme")
+
+SCRIPTS = ("attention.js", "attention_dots.js", "attention_play.js", "attention_end.js")
+"""The board; its charts; playing through the blocks; and what Python says, which starts it all."""
 
 TEXTS = (
     "attention_where",
@@ -54,52 +55,53 @@ TEXTS = (
     "attention_grid_fixed",
     "attention_grid_own",
     "attention_grid_keys",
+    "attention_play",
+    "attention_play_step",
+    "attention_stop",
+    "attention_scale_run",
+    "attention_film",
+    "attention_distance_title",
+    "attention_distance_axis",
+    "attention_distance_dot",
+    "attention_entropy_title",
+    "attention_entropy_axis",
+    "attention_entropy_dot",
+    "attention_dots_keys",
+    "attention_dots_mean",
 )
 """What the board says itself; their values are filled in by its script."""
 
 
 @dataclass
 class AttentionTab:
-    """The widgets: the board of maps, and the two charts with their texts."""
+    """The widgets: the board of maps and charts, and the note under it."""
 
     board: gr.HTML
     note: gr.HTML
-    charts: gr.Row
-    distance: gr.Image
-    entropy: gr.Image
-    distance_text: gr.HTML
-    entropy_text: gr.HTML
 
     def outputs(self) -> list[Any]:
         """In the order of the lists that `empty`, `waiting`, `refused` and `ready` return."""
-        return [
-            *(self.board, self.note, self.charts),
-            *(self.distance, self.distance_text, self.entropy, self.entropy_text),
-        ]
+        return [self.board, self.note]
 
 
 def build(t: gr.I18n, looks: Looks) -> AttentionTab:
     """Lay the tab out; the board asks ``looks`` for its numbers."""
     gr.HTML(t("attention_intro"), elem_classes="vs-intro")
     style = (THEME / "attention.css").read_text(encoding="utf-8")
-    script = (THEME / "attention.js").read_text(encoding="utf-8")
     board = gr.HTML(
         value=None,
         html_template="<div class='vs-board'></div>",
-        js_on_load=f"const CSS = {json.dumps(style)};\n{script}",
+        js_on_load=f"const CSS = {json.dumps(style)};\n{script()}",
         server_functions=looks.functions(),
         elem_id="vs-attention",
         elem_classes="vs-attention",
     )
-    note = gr.HTML(elem_classes="vs-notes")
-    with gr.Row(elem_classes=["vs-cards", "vs-inside"], visible=False) as charts:
-        with gr.Column(elem_classes="vs-card", min_width=280):
-            gr.HTML(t("attention_distance_title"), elem_classes="vs-heading")
-            distance, distance_text = view("vs-distance")
-        with gr.Column(elem_classes="vs-card", min_width=280):
-            gr.HTML(t("attention_entropy_title"), elem_classes="vs-heading")
-            entropy, entropy_text = view("vs-entropy")
-    return AttentionTab(board, note, charts, distance, entropy, distance_text, entropy_text)
+    return AttentionTab(board, gr.HTML(elem_classes="vs-notes"))
+
+
+def script() -> str:
+    """The board's script: its parts see each other's names."""
+    return "\n".join((THEME / name).read_text(encoding="utf-8") for name in SCRIPTS)
 
 
 def stale(count: int) -> dict[str, Any]:
@@ -115,7 +117,7 @@ def empty(lang: str) -> list[Any]:
 def waiting(lang: str) -> list[Any]:
     """The model is loaded, or at work."""
     value = {"state": "loading", "message": say(lang, "attention_working")}
-    return [value, *[gr.skip()] * 6]
+    return [value, gr.skip()]
 
 
 def refused(reason: str) -> list[Any]:
@@ -129,9 +131,9 @@ def ready(lang: str, found: Look) -> list[Any]:
     facts["prefix"] = [token_name(lang, name) for name in facts["prefix"]]
     texts = {key: say(lang, key) for key in TEXTS}
     regions = [tell(lang, region) for row in REGIONS for region in row]
-    value = {"state": "ready", "facts": facts, "texts": {**texts, "regions": regions}}
-    note = say(lang, "attention_note")
-    return [value, f"<p>{escape(note)}</p>", gr.update(visible=True), *_charts(lang, found)]
+    told = {**texts, "regions": regions, **_charts(lang, found)}
+    value = {"state": "ready", "facts": facts, "texts": told}
+    return [value, f"<p>{escape(say(lang, 'attention_note'))}</p>"]
 
 
 def token_name(lang: str, name: str) -> str:
@@ -141,16 +143,14 @@ def token_name(lang: str, name: str) -> str:
 
 
 def _plain(state: str, message: str) -> list[Any]:
-    value = {"state": state, "message": message}
-    return [value, "", gr.update(visible=False), *[gr.skip()] * 4]
+    return [{"state": state, "message": message}, ""]
 
 
-def _charts(lang: str, found: Look) -> Iterator[Any]:
-    from explainers.render.head_charts import head_chart  # matplotlib is slow to import
-
+def _charts(lang: str, found: Look) -> dict[str, str]:
+    """What the charts show, in words."""
     distance, entropy = found.figures.distance, found.figures.entropy
-    texts = (
-        say(
+    return {
+        "distance": say(
             lang,
             "attention_distance_text",
             first=f"{distance[0].mean():.0f}",
@@ -158,7 +158,7 @@ def _charts(lang: str, found: Look) -> Iterator[Any]:
             nearest=f"{distance.min():.0f}",
             furthest=f"{distance.max():.0f}",
         ),
-        say(
+        "entropy": say(
             lang,
             "attention_entropy_text",
             first=f"{100 * entropy[0].mean():.0f}",
@@ -166,10 +166,4 @@ def _charts(lang: str, found: Look) -> Iterator[Any]:
             sharpest=f"{100 * entropy.min():.0f}",
             widest=f"{100 * entropy.max():.0f}",
         ),
-    )
-    labels = ("mean attention distance (px)", "entropy (share of ln N)")
-    limits = (None, 1.05)
-    for values, label, limit, text in zip((distance, entropy), labels, limits, texts, strict=True):
-        picture = head_chart(values, label, limit)
-        yield gr.update(value=picture, alt_text=text)
-        yield f"<p>{escape(text)}</p>"
+    }

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from app.work import Job
 
@@ -28,6 +29,10 @@ class Desk:
     """Counts their choices of a model, which do not disturb the maps being made."""
     wanted_model: str | None = None
     """The model chosen last, by hand or by a link; it may still be loading."""
+    ready_model: str | None = None
+    """The model whose settings the page shows, to be the one in use from now on."""
+    restored: Any = None
+    """The scene of a link whose settings the page shows, to be looked at from now on."""
     photo_turn: int = 0
     """Counts their choices of a photo, of which the last one holds."""
     compare_turn: int = 0

@@ -83,21 +83,19 @@ def connect(
     saved.success(None, page.file, None, js=HAND_OVER, api_visibility="private")
 
     @guard
-    def follow(
-        lang: str, scene: Scene, model: str, nudge: int, request: gr.Request
-    ) -> Iterator[Updates]:
+    def follow(lang: str, scene: Scene, model: str, request: gr.Request) -> Iterator[Updates]:
         raw = links.from_query(dict(request.query_params))
         yield {panel.note: gr.skip()}
         if raw:
-            yield from restoring(lang, page.desk(request), raw, [], scene, model, nudge)
+            yield from restoring(lang, page.desk(request), raw, [], scene, model)
 
     @guard
     def opened(
-        lang: str, scene: Scene, model: str, nudge: int, path: str, request: gr.Request
+        lang: str, scene: Scene, model: str, path: str, request: gr.Request
     ) -> Iterator[Updates]:
         desk = page.desk(request)
         raw, problems = found_in(adopt(path, desk.folder))
-        yield from restoring(lang, desk, raw, problems, scene, model, nudge)
+        yield from restoring(lang, desk, raw, problems, scene, model)
 
     def restoring(
         lang: str,
@@ -106,7 +104,6 @@ def connect(
         problems: list[Sentence],
         scene: Scene,
         model: str,
-        nudge: int,
     ) -> Iterator[Updates]:
         """The tab at once, all else when the model is there; the maps follow last of all."""
         view, refused = links.read(raw)
@@ -148,17 +145,23 @@ def connect(
                 now = looking(desk, vit, now, view.look)
             except ValueError as error:
                 notes.append(explain_error(lang, error))
-        yield {  # before the scene changes: the maps that follow it read them
+        desk.ready_model, desk.restored = wanted, now
+        yield {
+            panel.note: lines(notes),
             **model_events.fit_settings(page, desk, wanted, vit),
             **ticked(page, view, vit, fitted),
             page.chooser.photo: now.photo,
             page.chooser.look.kind: now.look.kind,
             page.chooser.look.side: side(now.look),
         }
-        yield {
-            **{page.scene: now, page.model: wanted, page.nudge: nudge + 1},
-            panel.note: lines(notes),
-        }
+
+    def settle(nudge: int, request: gr.Request) -> tuple[Any, Any, Any]:
+        """The scene changes once the page has all else: the maps that follow it read that."""
+        desk = page.desk(request)
+        now, desk.restored = desk.restored, None
+        if now is None:
+            return gr.skip(), gr.skip(), gr.skip()
+        return now, now.model, nudge + 1
 
     def model_there(
         lang: str, desk: Desk, name: str
@@ -187,13 +190,16 @@ def connect(
 
     above, tab = page.chooser, page.tab
     outputs = [
-        *(panel.note, tabs, anatomy.steps, page.scene, page.model, page.nudge),
+        *(panel.note, tabs, anatomy.steps),
         *(above.photo, above.look.kind, above.look.side, *model_events.touched(page)),
         *(*tab.groups.values(), *tab.display),
     ]
-    inputs = [page.lang, page.scene, page.model, page.nudge]
-    demo.load(follow, inputs, outputs, **AT_ONCE)
-    panel.open.upload(opened, [*inputs, panel.open], outputs, **AT_ONCE)
+    inputs = [page.lang, page.scene, page.model]
+    for event in (
+        demo.load(follow, inputs, outputs, **AT_ONCE),
+        panel.open.upload(opened, [*inputs, panel.open], outputs, **AT_ONCE),
+    ):
+        event.success(settle, page.nudge, [page.scene, page.model, page.nudge], **AT_ONCE)
 
 
 def found_in(path: Path) -> tuple[links.Raw, list[Sentence]]:

@@ -21,7 +21,7 @@ from explainers import VisionModel, methods
 def connect(page: Widgets, demo: gr.Blocks) -> None:
     """Let the menu change the scene's model, once it is there; until then all stays as it is."""
     chooser, lang = page.chooser, page.lang
-    outputs = [page.model, *touched(page)]
+    outputs = touched(page)
 
     def load(lang: str, request: gr.Request, model: str, name: str, download: bool) -> Any:
         desk = page.desk(request)
@@ -30,10 +30,8 @@ def connect(page: Widgets, demo: gr.Blocks) -> None:
                 if isinstance(step, Job):
                     yield loading(page, lang, name, step, download)
                     continue
-                fitted = fit_settings(page, desk, name, step)
-                if fitted:  # before the model changes: the maps that follow it read them
-                    yield fitted
-                yield {page.model: name, **in_use(page, lang, name, step)}
+                desk.ready_model = name
+                yield {**fit_settings(page, desk, name, step), **in_use(page, lang, name, step)}
         except Exception as error:
             desk.wanted_model = None
             yield not_had(page, lang, model, name, error)
@@ -71,10 +69,18 @@ def connect(page: Widgets, demo: gr.Blocks) -> None:
             chooser.download: gr.update(visible=True),
         }
 
+    def adopt(request: gr.Request) -> Any:
+        """The loaded model comes into use once the page has its settings: the maps that follow
+        read them, and a page that is told both at once may still send the old ones."""
+        return page.desk(request).ready_model or gr.skip()
+
     inputs = [lang, page.model, chooser.model]
-    gr.on([demo.load, lang.change], renewed, inputs, outputs, **AT_ONCE)
-    chooser.model.input(chosen, inputs, outputs, **AT_ONCE)
-    chooser.download.click(fetched, inputs, outputs, **AT_ONCE)
+    for event in (
+        gr.on([demo.load, lang.change], renewed, inputs, outputs, **AT_ONCE),
+        chooser.model.input(chosen, inputs, outputs, **AT_ONCE),
+        chooser.download.click(fetched, inputs, outputs, **AT_ONCE),
+    ):
+        event.success(adopt, None, page.model, **AT_ONCE)
     chooser.halt.click(halted, lang, outputs, queue=False, **QUIET)
 
 

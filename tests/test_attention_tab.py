@@ -19,13 +19,15 @@ from PIL import Image
 from app import attention_answers, attention_tab
 from app.attention_answers import Looks
 from app.attention_data import DECISION, Look, look
-from app.attention_events import making
+from app.attention_events import filmed, making
+from app.attention_run import maps, run
 from app.example_photos import FOLDER
 from app.page import Page as ViTScope
 from app.scene import Scene
 from app.studio import Studio
 from explainers import Photo, PhotoError, VisionModel, explain, load_photo, wrap_model
 from explainers.trace import Trace
+from explainers.views.heads import head_figures
 from tests.tiny import LABELS, RECTANGLE, VARIANTS, tiny_photo_array, tiny_vit
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 PHOTO = load_photo(tiny_photo_array())
 LION = FOLDER / "lion.jpg"
 PATIENCE = 45_000
+N_TOO_MANY = 10**6
 
 
 def refuse(name: str, report: object, download: bool) -> VisionModel:
@@ -156,6 +159,62 @@ def test_a_large_grid_gets_its_rows_one_by_one(
         assert ask("token", block=1, token=4, who=True)["error"] == "busy"
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_run_through_the_blocks_is_the_librarys_maps(looks: Looks, variant: str) -> None:
+    trace = wrap_model(tiny_vit(**VARIANTS[variant])).trace(PHOTO)
+    found, N = look(trace), trace.tokens
+    ask = asker(looks, found)
+    for token in {found.start, 0, N - 1}:
+        row = {} if token == DECISION else {"row": token}
+        for head in ("mean", 1):
+            answer = ask("blocks", token=token, head=head)
+            sent = numbers(answer, (trace.depth, N))
+            exact = run(found, token, head, False)
+            np.testing.assert_allclose(sent, exact, atol=5e-4)
+            for block, heat in enumerate(maps(found, exact)):
+                expected: Any = explain("attention", trace, block=block, head=head, **row)
+                np.testing.assert_allclose(heat.values, expected.values, atol=1e-6)
+            assert answer["limit"] == exact[:, trace.prefix :].max()
+        rolled = numbers(ask("blocks", token=token, head="rolled"), (trace.depth, N))
+        top: Any = explain("rollout", trace, **row)
+        np.testing.assert_allclose(rolled[-1, trace.prefix :], top.values.ravel(), atol=5e-4)
+        if token != DECISION:
+            for head in (0, "mean", "rolled"):
+                column = numbers(ask("blocks", token=token, head=head, who=True), (trace.depth, N))
+                for block in range(trace.depth):
+                    whole = numbers(ask("block", block=block), (trace.heads + 1, N, N))
+                    planes = {"mean": whole[:-1].astype(float).mean(0), "rolled": whole[-1]}
+                    slow = planes.get(head, whole[0])[:, token]  # type: ignore[call-overload]
+                    np.testing.assert_allclose(column[block], slow, atol=5e-4)
+
+
+def test_a_moving_picture_has_a_frame_a_block_on_one_scale(
+    studio: Studio, looks: Looks, tmp_path: Path
+) -> None:
+    trace = wrap_model(tiny_vit(size=RECTANGLE)).trace(PHOTO)
+    found = look(trace)
+    looks.put("visitor", "look", found)
+    desk = studio.desks.of("visitor")
+    asked = {"key": found.key, "token": 3, "head": 1, "who": False, "kind": "webp"}
+    path = filmed(looks, desk, asked)
+    assert path is not None
+    assert path.parent.parent == desk.folder
+    heats: list[Any] = [
+        explain("attention", trace, block=b, head=1, row=3) for b in range(trace.depth)
+    ]
+    limit = max(float(heat.values.max()) for heat in heats)
+    with Image.open(path) as film:
+        assert film.n_frames == trace.depth  # type: ignore[attr-defined]
+        for number, heat in enumerate(heats):
+            film.seek(number)
+            expected = np.asarray(heat.overlay(limit=limit, width=film.width))
+            assert np.array_equal(np.asarray(film.convert("RGB"))[: len(expected)], expected)
+    for wrong in ({"key": "x"}, {"token": N_TOO_MANY}, {"head": "max"}, {"head": 2}, {"token": -2}):
+        assert filmed(looks, desk, {**asked, **wrong}) is None
+    with pytest.raises(ValueError, match="gif, webp"):
+        filmed(looks, desk, {**asked, "kind": "../x"})
+
+
 def test_questions_are_checked_and_expire(looks: Looks) -> None:
     found = look(wrap_model(tiny_vit()).trace(PHOTO))
     ask = asker(looks, found)
@@ -168,6 +227,9 @@ def test_questions_are_checked_and_expire(looks: Looks) -> None:
         ("token", {"block": 0, "token": 17}),
         ("grid", {"token": 0, "first": 2, "last": 1}),
         ("grid", {"token": -2, "first": 0, "last": 1}),
+        ("blocks", {"token": 0, "head": 2}),
+        ("blocks", {"token": 0, "head": None}),
+        ("blocks", {"token": DECISION, "head": "mean", "who": True}),
     ):
         assert ask(name, **fields) == {"ok": False, "error": "wrong"}, (name, fields)
     for function in looks.functions():
@@ -209,10 +271,12 @@ def test_the_tab_is_told_in_words(studio: Studio, looks: Looks, lang: str) -> No
     assert value["facts"]["prefix"][1:] == (
         ["register 1", "register 2"] if lang == "en" else ["寄存器 1", "寄存器 2"]
     )
-    script = (Path(attention_tab.THEME) / "attention.js").read_text(encoding="utf-8")
+    script = attention_tab.script()
     for key in attention_tab.TEXTS:
         assert f"'{key}'" in script, key
-    assert updates[3]["alt_text"]
+    assert all(value["texts"][chart] for chart in ("distance", "entropy"))
+    assert np.allclose(value["facts"]["distance"], found.figures.distance, atol=0.005)
+    assert np.allclose(value["facts"]["entropy"], found.figures.entropy, atol=5e-5)
 
 
 def test_a_model_whose_attention_is_not_read_says_why() -> None:
@@ -368,6 +432,63 @@ def test_keys_move_query_block_and_head(server: tuple[ViTScope, str], page: Page
         "() => document.querySelector('#vs-attention .vs-board').shown()?.block === 0"
     )
     assert shown(page)["head"] == trace.heads - 1
+
+
+@pytest.mark.browser
+@pytest.mark.long
+def test_dots_open_heads_and_blocks_are_played_through(
+    server: tuple[ViTScope, str], page: Page, tmp_path: Path
+) -> None:
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    canvas = board(page, server[1])
+    trace = traced(server, "embedded")
+    chart = page.locator("#vs-attention .dots[data-chart=distance] svg")
+    assert chart.locator("circle:not(.ring)").count() == trace.depth * trace.heads
+    dot = chart.locator("circle").nth(2 * trace.heads + 3)
+    dot.hover()
+    tip = page.locator("#vs-attention .dots[data-chart=distance] .tip")
+    value = head_figures(trace).distance[2, 3]
+    assert tip.inner_text() == f"block 2, head 3: {value:.1f} px"
+    dot.click()
+    page.wait_for_function("() => document.querySelector('.vs-board').shown()?.block === 2")
+    assert shown(page)["head"] == 3
+    page.locator("#vs-attention .dots[data-chart=entropy] svg").press("ArrowRight")
+    assert (shown(page)["block"], shown(page)["head"]) == (3, 3)
+
+    page.mouse.click(*place(page, canvas, trace, 4, 4))
+    token = shown(page)["token"]
+    rows = np.stack([trace.attention(b, 3, rows=[token])[0].numpy() for b in range(trace.depth)])
+    limit = rows[:, trace.prefix :].max()
+    play = page.locator("#vs-attention button.play")
+    play.click()
+    for block in (0, 4, trace.depth - 1):
+        page.wait_for_function(
+            "b => { const s = document.querySelector('.vs-board').shown();"
+            " return s?.playing && s.block === b; }",
+            arg=block,
+        )
+        now = shown(page)
+        assert now["limit"] == pytest.approx(limit, rel=1e-3)
+    page.wait_for_function("() => !document.querySelector('.vs-board').shown().playing")
+    play.click()
+    page.wait_for_function("() => document.querySelector('.vs-board').shown().playing")
+    page.mouse.click(*place(page, canvas, trace, 5, 5))
+    assert not shown(page)["playing"]
+
+    page.emulate_media(reduced_motion="reduce")
+    play.click()
+    page.wait_for_function("() => document.querySelector('.vs-board').shown().playing")
+    page.wait_for_timeout(1500)
+    assert shown(page)["block"] == 0
+    play.click()
+    assert shown(page)["block"] == 1
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="GIF").click()
+    waiting.value.save_as(tmp_path / "film.gif")
+    with Image.open(tmp_path / "film.gif") as film:
+        assert film.n_frames == trace.depth  # type: ignore[attr-defined]
+    assert errors == []
 
 
 @pytest.mark.browser

@@ -20,6 +20,8 @@ root.innerHTML = `<style>${CSS}</style>
     <div class="tools">
       <label class="extent"><span></span><select><option value="own"></option><option value="fixed"></option></select></label>
       <label class="opacity"><span></span><input type="range" min="0" max="100" value="60"></label>
+      <button type="button" class="play"></button>
+      <span class="films"><span></span><button type="button" data-kind="gif">GIF</button><button type="button" data-kind="webp">WebP</button></span>
       <button type="button" class="full"></button>
     </div>
     <p class="keys"></p>
@@ -28,6 +30,8 @@ root.innerHTML = `<style>${CSS}</style>
     <h3></h3><p class="sub"></p>
     <div class="sheet"><canvas class="grid" tabindex="0" role="application"></canvas></div>
   </section>
+  <section class="dots" data-chart="distance"></section>
+  <section class="dots" data-chart="entropy"></section>
 </div>`;
 const $ = (query) => root.querySelector(query);
 const board = $('.board'), message = $('.message'), photo = $('canvas.photo'), sheet = $('canvas.grid');
@@ -54,7 +58,8 @@ let deciding = new Map(); // block → the rollout of what decides (N), where th
 let overview = null, overviewOf = null, common = 0;  // blocks × heads × N of the pinned token
 let pinned = 0, hovered = null, block = 0, head = 'mean', who = false;
 let asking = new Set(), renewing = false, readySince = 0, frame = 0, quiet = 0;
-const query = () => (hovered === null ? pinned : hovered);
+let run = null;  // while the blocks are played through: one token's rows in all blocks, their limit
+const query = () => (run || hovered === null ? pinned : hovered);
 
 const fill = (key, values = {}) =>
   (texts[key] || '').replace(/\{(\w+)\}/g, (all, name) => (name in values ? values[name] : all));
@@ -73,6 +78,7 @@ const headName = () => (head === 'mean' ? fill('attention_mean')
 
 // The chosen token's numbers (N) as Float32Array, or null while they are on their way.
 const row = () => {
+  if (run) return run.rows.subarray(block * N, block * N + N);
   const token = query(), H = facts.heads;
   if (token === DECISION) {
     if (who || !facts.decides) return null;
@@ -115,6 +121,7 @@ const ask = async (name, question, take) => {
   say('attention_lost');
 };
 const fetchRows = () => {
+  if (run) return;
   if (facts.whole) {
     if (!rows.has(block) || (facts.start === DECISION && facts.rolled && !deciding.has(block))) {
       const number = block;
@@ -206,7 +213,7 @@ const drawPhoto = () => {
   let limit = 0, largest = 0;
   if (values) {
     for (let j = P; j < N; j++) largest = Math.max(largest, values[j]);
-    limit = extentMenu.value === 'fixed' && common ? common : largest;
+    limit = run ? run.limit : extentMenu.value === 'fixed' && common ? common : largest;
     context.imageSmoothingEnabled = false;
     context.globalAlpha = $('.opacity input').value / 100;
     context.drawImage(paint((j) => values[j], 0, limit, true), l, t, r - l, b - t);
@@ -248,9 +255,9 @@ const drawScale = (values, limit) => {
     const context = bar.getContext('2d');
     colours.forEach((colour, x) => { context.fillStyle = `rgb(${colour})`; context.fillRect(x, 0, 1, 1); });
   }
-  const fixed = extentMenu.value === 'fixed';
+  const fixed = !run && extentMenu.value === 'fixed';
   $('.scale .top').textContent = values ? percent(limit) + (fixed ? ' +' : '') : '';
-  $('.scale .note').textContent = fill(fixed ? 'attention_scale_fixed' : 'attention_scale_own');
+  $('.scale .note').textContent = fill(run ? 'attention_scale_run' : fixed ? 'attention_scale_fixed' : 'attention_scale_own');
 };
 const drawLine = (values, token) => {
   const line = $('.line');
@@ -288,6 +295,7 @@ const layout = () => {  // the sheet's measures in CSS pixels; maps of at most s
 };
 const drawSheet = () => {
   if (!facts || !colours || !sheet.clientWidth) return;
+  markDots();
   const m = layout(), [context] = fit(sheet, m.height / m.width);
   context.clearRect(0, 0, m.width, m.height);
   context.fillStyle = style('--body-text-color-subdued') || '#777';
@@ -327,7 +335,7 @@ const drawAll = () => { draw(); drawSheet(); };
 
 // -- what the visitor does -----------------------------------------------------------------------
 const setQuery = (token, pin) => {
-  if (pin) { pinned = token; hovered = null; fetchOverview(); } else hovered = token;
+  if (pin) { pinned = token; hovered = null; fetchOverview(); } else if (!run) hovered = token;
   later();
 };
 const setBlock = (value) => {
@@ -389,13 +397,16 @@ sheet.addEventListener('click', (event) => {
   const column = Math.floor(((event.clientX - box.left) * k - m.left) / (m.cell + m.gap));
   const line = Math.floor(((event.clientY - box.top) * k - m.top) / (m.tall + m.gap));
   if (line < 0 || line >= facts.blocks || column >= facts.heads) return;
-  head = column < 0 ? 'mean' : column;
+  open(line, column < 0 ? 'mean' : column);
+});
+const open = (line, wanted) => {  // chosen in a chart: shown large
+  head = wanted;
   headMenu.value = String(head);
   setBlock(line);
   if (photo.getBoundingClientRect().bottom < 80 || photo.getBoundingClientRect().top > innerHeight - 80) {
     $('.left').scrollIntoView({ block: 'start', behavior: matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth' });
   }
-});
+};
 chips.addEventListener('click', (event) => {
   const chip = event.target.closest('button');
   if (chip) setQuery(Number(chip.dataset.token), true);
@@ -445,6 +456,7 @@ const label = () => {
   set('.block span', 'attention_block'); set('.head span', 'attention_head'); set('.extent span', 'attention_scale');
   set('.extent [value=own]', 'attention_own'); set('.extent [value=fixed]', 'attention_fixed');
   set('.opacity span', 'attention_opacity'); set('.full', 'attention_full'); set('.keys', 'attention_keys');
+  set('.films span', 'attention_film'); labelPlay(); drawDots();
   $('.switch').setAttribute('aria-label', fill('attention_where'));
   $('.block [data-step="-1"]').setAttribute('aria-label', fill('attention_block_down'));
   $('.block [data-step="1"]').setAttribute('aria-label', fill('attention_block_up'));
@@ -471,61 +483,3 @@ const label = () => {
   facts.prefix.forEach((name, token) => chip(token, token === facts.start ? fill('attention_chip_decides', { name }) : name));
   chip(-2, fill('attention_patches'), 'span');
 };
-const isShown = () => host.isConnected && host.getClientRects().length > 0;
-let value = null;
-const update = () => {
-  value = props.value;
-  renewing = false;
-  if (value && value.texts) texts = value.texts;
-  const state = value ? value.state : 'stale';
-  if (state === 'stale') { if (isShown()) renew(); return; }  // else when the tab is opened again
-  message.hidden = state === 'ready';
-  message.className = `message ${state}`;
-  if (state !== 'ready') {
-    message.textContent = value.message || '';
-    board.hidden = state !== 'loading' || !facts;
-    board.classList.toggle('old', state === 'loading');
-    if (state !== 'loading') facts = null;
-    return;
-  }
-  board.hidden = false;
-  board.classList.remove('old');
-  const same = facts && facts.key === value.facts.key, before = facts;
-  facts = value.facts;
-  P = facts.prefix.length;
-  N = P + facts.grid[0] * facts.grid[1];
-  if (!same) {
-    readySince = Date.now();
-    rows = new Map(); single = new Map(); deciding = new Map(); asking = new Set();
-    overview = null; overviewOf = null; common = 0; picture = null; hovered = null;
-    pinned = facts.start;
-    const alike = before && before.blocks === facts.blocks && before.heads === facts.heads;
-    if (!alike) { block = facts.blocks - 1; head = 'mean'; }
-    ask('attention_photo', {}, (answer) => {
-      const image = new Image(), key = facts.key;
-      image.onload = () => { if (facts && facts.key === key) { picture = image; later(); } };
-      image.src = `data:image/jpeg;base64,${answer.picture}`;
-      colours = answer.colours;
-      drawAll();
-    });
-    fetchOverview();
-  }
-  label();
-  setWho(who);
-  setBlock(block);
-};
-watch('value', update);
-new ResizeObserver(() => drawAll()).observe(board);
-new IntersectionObserver(() => {
-  if (isShown() && (!value || value.state === 'stale')) renew();
-  else if (facts) drawAll();
-}).observe(host);
-const dense = () => {  // moving to another screen or zooming changes the density without a resize
-  if (!host.isConnected) return;
-  if (facts) drawAll();
-  matchMedia(`(resolution: ${window.devicePixelRatio}dppx)`).addEventListener('change', dense, { once: true });
-};
-dense();
-new MutationObserver(() => { if (facts) drawSheet(); }).observe(document.body, { attributes: true, attributeFilter: ['class'] });
-host.shown = () => shown;
-update();
