@@ -24,7 +24,7 @@ def menu(trace: Trace) -> list[tuple[str, int]]:
 
 
 def top(trace: Trace, count: int) -> tuple[dict[str, float], list[int]]:
-    """The most likely classes: short name → probability as the list takes them, and their indices."""
+    """The most likely classes: short name → probability, and their indices."""
     best = trace.top(count)
     indices = [index for index, _, _ in best]
     names = _told_apart([short(label) for _, label, _ in best], indices)

@@ -11,6 +11,7 @@ import gradio as gr
 import numpy as np
 
 from app.anatomy_pieces import bars, percent
+from app.chart_words import chart_words
 from app.inside_tab import view
 from app.texts import say
 from explainers.views.cost import Cost, Shape, convolution_reach, cost, with_patch
@@ -119,7 +120,7 @@ def shown(
         *fields,
         name,
         figures(lang, shape, found, height, width),
-        gr.update(value=cost_chart(shape, height, width), alt_text=text),
+        gr.update(value=cost_chart(shape, height, width, chart_words(lang)), alt_text=text),
         f"<p>{escape(text)}</p>",
         advice(lang, shape, found, height, width),
     ]
@@ -233,7 +234,7 @@ def reach(lang: str, depth: int, side: int, distances: np.ndarray | None) -> lis
             furthest=f"{distances[0].max():.0f}",
             last=f"{distances[-1].mean():.0f}",
         )
-    picture = reach_chart(depth, side, distances)
+    picture = reach_chart(depth, side, distances, chart_words(lang))
     return [gr.update(value=picture, alt_text=text), f"<p>{escape(text)}</p>"]
 
 
@@ -258,7 +259,9 @@ def measured(lang: str, shape: Shape, timings: Sequence[Timing]) -> list[Any]:
     if not all(timing.own for timing in timings):
         text += " " + say(lang, "cost_twin")
     table = f"<table class='vs-lens'><tr>{heads}</tr>{''.join(rows)}</table>"
-    picture = gr.update(value=time_chart(shape, timings), visible=True, alt_text=text)
+    picture = gr.update(
+        value=time_chart(shape, timings, chart_words(lang)), visible=True, alt_text=text
+    )
     return [f"<p>{escape(text)}</p>{table}", picture]
 
 

@@ -16,6 +16,14 @@ from explainers.render.colours import SIGNED, UNSIGNED
 
 QUESTIONS = ("look", "counted", "without", "sees")
 
+_FOLD_ON_PHONES = """
+if (matchMedia('(max-width: 860px)').matches) requestAnimationFrame(() => {
+  const fold = document.querySelector('.vs-methods-fold > button[aria-expanded=true]');
+  if (fold) fold.click();
+});
+"""
+"""Where the methods stand above the maps they would push the maps off the screen."""
+
 
 @dataclass
 class Card:
@@ -79,14 +87,15 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
                     elem_id="vs-cancel",
                     min_width=100,
                 )
-            groups = _method_groups(t, methods)
+            with gr.Accordion(t("methods_choice"), open=True, elem_classes="vs-methods-fold"):
+                groups = _method_groups(t, methods)
             save_all = gr.Button(t("save_all"), elem_id="vs-save-all", interactive=False, size="sm")
             save_recipe = gr.Button(
                 t("save_recipe"), elem_id="vs-save-recipe", interactive=False, size="sm"
             )
         with gr.Column(elem_classes="vs-main", min_width=300):
             status = gr.HTML(elem_classes="vs-status", elem_id="vs-status")
-            shape = gr.HTML(elem_classes="vs-shape")
+            shape = gr.HTML(elem_classes="vs-shape", js_on_load=_FOLD_ON_PHONES)
             hint = gr.HTML(t("explain_empty"), elem_classes="vs-empty", elem_id="vs-hint")
             glance_box, strip = glance.panel(t)
             with gr.Row(elem_classes="vs-cards"):

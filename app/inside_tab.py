@@ -10,6 +10,7 @@ import gradio as gr
 from PIL import Image
 
 from app import figure7_panel
+from app.chart_words import chart_words
 from app.errors import explain_error
 from app.figure7_panel import Figure7Panel
 from app.texts import say
@@ -128,7 +129,8 @@ def _positions(lang: str, vit: VisionModel) -> list[Any]:
 
     rows, columns = similarity.grid
     return _shown(
-        position_sheet(similarity), say(lang, "positions_text", rows=rows, columns=columns)
+        position_sheet(similarity, words=chart_words(lang)),
+        say(lang, "positions_text", rows=rows, columns=columns),
     )
 
 

@@ -73,7 +73,7 @@ class Showing:
             # What is still on the page belongs to another photo: nobody shall quote it.
             updates |= self._dim()
             updates |= {
-                self.chooser.top: "",
+                self.chooser.top: gr.update(value=""),
                 self.chooser.photo_note: "",
                 self.tab.status: f"<p>{escape(say(self.lang, 'status_trace'))}</p>",
                 self.tab.glance: gr.update(visible=False),

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from explainers import wrap_model
 from explainers.models.vision_model import VisionModel
-from explainers.render.charts import MARK, display_filters, filter_sheet, position_sheet
+from explainers.render.charts import MARK, display_filters, filter_sheet, margins, position_sheet
 from explainers.sentence import Sentence
 from explainers.views.filters import FilterGrid, principal, raw
 from explainers.views.positions import MOST, PositionSimilarity, position_similarity
@@ -272,7 +272,7 @@ def test_each_filter_is_scaled_alone_and_keeps_its_sign() -> None:
 def test_filter_sheets_hold_every_tile() -> None:
     random = np.random.default_rng(0)
     filters = random.normal(size=(10, 4, 4, 3))
-    sheet = np.asarray(filter_sheet(FilterGrid(filters, None, 10), width=200, columns=5))
+    sheet = np.asarray(filter_sheet(FilterGrid(filters, None, 10), width=200, columns=5))[..., :3]
     tiles = display_filters(filters)
     zoom = 200 // 5 // 5
     gap = max(2, 4 * zoom // 16)
@@ -306,15 +306,16 @@ def wave(h: int, w: int) -> PositionSimilarity:
 @pytest.mark.parametrize("grid", [(1, 1), (7, 7), (14, 14), (6, 12), (37, 37), (64, 64)])
 def test_position_sheets_have_a_bounded_size(grid: tuple[int, int]) -> None:
     sheet = position_sheet(wave(*grid))
-    assert max(sheet.size) <= 980 + 60 + 90
+    left, top, right, bottom, _ = margins(980)
+    assert max(sheet.size) <= 980 + max(left + right, top + bottom)
 
 
 def test_position_sheet_marks_each_own_cell_and_shows_the_rest() -> None:
     positions = wave(3, 5)
-    picture = np.asarray(position_sheet(positions, side=300)).astype(int)
+    picture = np.asarray(position_sheet(positions, side=300)).astype(int)[..., :3]
     zoom = 300 // (5 * 6)
     step_y, step_x = (3 + 1) * zoom, (5 + 1) * zoom  # the gap is one cell
-    left, top = 60, 12
+    left, top, *_ = margins(300)
     colours = matplotlib.colormaps["viridis"]
     for i, j, k, m in np.ndindex(3, 5, 3, 5):
         y, x = top + i * step_y + k * zoom, left + j * step_x + m * zoom

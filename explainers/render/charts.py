@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import matplotlib
@@ -13,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from PIL import Image, ImageDraw
 
-from explainers.render.figure import to_image
-from explainers.render.legend import INK, PAPER, text_font
+from explainers.render.chart_style import INK, WORDS, transparent
+from explainers.render.legend import text_font
 from explainers.views.filters import FilterGrid
 from explainers.views.positions import PositionSimilarity
 
@@ -41,10 +42,11 @@ def filter_sheet(grid: FilterGrid, width: int = 840, columns: int | None = None)
     zoom = max(1, width // columns // (pw + 1))
     tile_height, tile_width = ph * zoom, pw * zoom
     gap = max(2, tile_width // 16)
-    text = max(10, min(14, tile_width // 6)) if grid.variance is not None else 0
+    text = max(10, min(18, tile_width // 6)) if grid.variance is not None else 0
     step_x, step_y = tile_width + gap, tile_height + gap + (text + 4 if text else 0)
     rows = math.ceil(count / columns)
-    sheet = Image.new("RGB", (gap + columns * step_x, gap + rows * step_y), PAPER)
+    size = (gap + columns * step_x, gap + rows * step_y)
+    sheet = Image.new("RGBA", size, (*INK, 0))  # no paper: the page may be dark
     pen, font = ImageDraw.Draw(sheet), text_font(text or 10)
     for index, pixels in enumerate(display_filters(grid.filters)):
         row, column = divmod(index, columns)
@@ -53,7 +55,7 @@ def filter_sheet(grid: FilterGrid, width: int = 840, columns: int | None = None)
         sheet.paste(tile.resize((tile_width, tile_height), Image.Resampling.NEAREST), (x, y))
         if grid.variance is not None:
             share = f"{index + 1}: {100 * grid.variance[index]:.1f} %"
-            pen.text((x + tile_width / 2, y + tile_height + 1), share, INK, font, "ma")
+            pen.text((x + tile_width / 2, y + tile_height + 1), share, (*INK, 255), font, "ma")
     return sheet
 
 
@@ -64,7 +66,9 @@ def display_filters(filters: np.ndarray) -> np.ndarray:
     return np.rint(127.5 + 127.5 * share).astype(np.uint8)
 
 
-def position_sheet(positions: PositionSimilarity, side: int = 980) -> Image.Image:
+def position_sheet(
+    positions: PositionSimilarity, side: int = 980, words: Mapping[str, str] = WORDS
+) -> Image.Image:
     """One tile for each patch: how like its position embedding is to every other patch's.
 
     Tiles lie where their patches lie, and a cell with a dark frame in each tile is the patch
@@ -72,7 +76,7 @@ def position_sheet(positions: PositionSimilarity, side: int = 980) -> Image.Imag
     large for that, every second, third, … patch has a tile, and the axes say which.
     """
     mosaic, rows, columns, step = position_mosaic(positions, side)
-    return _position_figure(mosaic, rows, columns, step)
+    return _position_figure(mosaic, rows, columns, step, margins(side), words)
 
 
 def position_mosaic(
@@ -120,28 +124,41 @@ def number_tiles(axis: Axis, lines: range, pace: int, every: int) -> None:
     axis.set_ticks([n * pace + pace / 2 - 1 for n in shown], [str(lines[n] + 1) for n in shown])
 
 
+def margins(side: int) -> tuple[int, int, int, int, int]:
+    """Around the mosaic of a `position_sheet`, in pixels: (left, top, right, bottom), and the
+    height of its letters."""
+    text = max(11, round(side / 36))
+    return 4 * text, text, 6 * text, round(3.5 * text), text
+
+
 def _position_figure(
-    mosaic: np.ndarray, rows: range, columns: range, step: tuple[int, int]
+    mosaic: np.ndarray,
+    rows: range,
+    columns: range,
+    step: tuple[int, int],
+    around: tuple[int, int, int, int, int],
+    words: Mapping[str, str],
 ) -> Image.Image:
     """The mosaic, one screen pixel for each of its pixels, with axes and a colour bar."""
     height, width = mosaic.shape
-    left, top, right, bottom = 60, 12, 90, 52  # pixels around the mosaic
+    left, top, right, bottom, text = around
+    points = 72 * text / DPI
     full = (width + left + right, height + top + bottom)
     figure = Figure(figsize=(full[0] / DPI, full[1] / DPI), dpi=DPI)
     box = (left / full[0], bottom / full[1], width / full[0], height / full[1])
     axes = figure.add_axes(box)
     picture = draw_positions(axes, mosaic, aspect="auto")
     for axis, lines, pace in ((axes.yaxis, rows, step[0]), (axes.xaxis, columns, step[1])):
-        number_tiles(axis, lines, pace, max(1, math.ceil(28 / pace)))
-    roomy = height >= 110  # a lower sheet has no room for words beside it
-    axes.set_ylabel("input patch row" if roomy else "row")
-    axes.set_xlabel("input patch column")
-    axes.tick_params(length=0, labelsize=8)
+        number_tiles(axis, lines, pace, max(1, math.ceil(2.2 * text / pace)))
+    roomy = height >= 11 * text  # a lower sheet has no room for words beside it
+    axes.set_ylabel(words["chart_row" if roomy else "chart_row_short"], fontsize=points)
+    axes.set_xlabel(words["chart_column"], fontsize=points)
+    axes.tick_params(length=0, labelsize=points)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    edge = (left + width + 14) / full[0]
-    bar = figure.colorbar(picture, cax=figure.add_axes((edge, box[1], 14 / full[0], box[3])))
-    bar.set_label("cosine similarity" if roomy else "cosine", fontsize=8)
-    bar.ax.tick_params(labelsize=8)
+    edge = (left + width + text) / full[0]
+    bar = figure.colorbar(picture, cax=figure.add_axes((edge, box[1], text / 2 / full[0], box[3])))
+    bar.set_label(words["chart_cosine" if roomy else "chart_cosine_short"], fontsize=points)
+    bar.ax.tick_params(labelsize=points)
     bar.set_ticks([-1, -0.5, 0, 0.5, 1] if roomy else [-1, 1])
-    return to_image(figure)
+    return transparent(figure)
