@@ -55,6 +55,8 @@ class ExplainTab:
     cards: dict[str, Card]
     display: list[Any]
     """In the order of `Display`'s fields: opacity, unsigned, signed, style, range, smooth."""
+    legend: gr.Checkbox
+    """Whether a map is saved with its title and colour bar."""
     save_all: gr.Button
     save_recipe: gr.Button
     figure: FigurePanel
@@ -103,6 +105,7 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
             figure = figure_panel.build(t, "vs-figure")
         with gr.Column(elem_classes="vs-options", min_width=260):
             display = _display(t)
+            legend = gr.Checkbox(True, label=t("save_legend"), elem_id="vs-save-legend")
     return ExplainTab(
         groups=groups,
         go=go,
@@ -110,6 +113,7 @@ def build(t: gr.I18n, methods: Mapping[str, Method]) -> ExplainTab:
         status=status,
         cards=cards,
         display=display,
+        legend=legend,
         save_all=save_all,
         save_recipe=save_recipe,
         figure=figure,

@@ -35,12 +35,15 @@ def connect(page: Widgets) -> None:
         @guard
         def save(lang: str, request: gr.Request, *values: Any) -> str:
             desk = page.desk(request)
-            asked = page.request(values)
+            *rest, legend = values
+            asked = page.request(tuple(rest))
             heats = handlers.maps_of(page.studio, desk, asked)
             heat = next((heat for heat in heats if heat.method == name), None)
             if heat is None:
                 raise ValueError(handlers.nothing_to_save())
-            picture = png_bytes(heat, **drawing.options(heat, asked.display, heats))
+            picture = png_bytes(
+                heat, legend=bool(legend), **drawing.options(heat, asked.display, heats)
+            )
             return handlers.write(desk, heats, f"{name}.png", picture)
 
         return save
@@ -51,10 +54,14 @@ def connect(page: Widgets) -> None:
         heats = handlers.maps_of(page.studio, desk, page.request(values))
         return handlers.write(desk, heats, "recipe.json", recipe_of(heats).to_json().encode())
 
-    buttons = [(page.tab.save_all, save_all), (page.tab.save_recipe, save_recipe)]
-    buttons += [(card.save, saver(name)) for name, card in page.tab.cards.items()]
-    for button, handler in buttons:
-        made = button.click(handler, page.asked, page.file, **QUIET)
+    with_legend = [*page.asked, page.tab.legend]
+    buttons = [
+        (page.tab.save_all, save_all, page.asked),
+        (page.tab.save_recipe, save_recipe, page.asked),
+        *((card.save, saver(name), with_legend) for name, card in page.tab.cards.items()),
+    ]
+    for button, handler, inputs in buttons:
+        made = button.click(handler, inputs, page.file, **QUIET)
         made.success(None, page.file, None, js=HAND_OVER, api_visibility="private")
 
     def panels(request: gr.Request, values: tuple[Any, ...], with_photos: bool) -> list[Panel]:

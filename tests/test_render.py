@@ -541,6 +541,20 @@ def test_png_carries_provenance_and_the_same_pixels(tmp_path: Path) -> None:
     assert png_bytes(heat) == png_bytes(heat)
 
 
+def test_a_saved_png_can_carry_its_title_and_colour_bar() -> None:
+    heat = heat_map(np.random.default_rng(0).random(GRID))
+    options = {"alpha": 0.4, "limit": 2.0}
+    with Image.open(io.BytesIO(png_bytes(heat, legend=True, **options))) as image:
+        whole = np.asarray(image)
+    picture = np.asarray(overlay(heat, **options))
+    bar = np.asarray(colour_bar(heat, limit=2.0, width=picture.shape[1]))
+    head = len(whole) - len(picture) - len(bar)
+    assert head > 0
+    assert (whole[:head] < 128).any()  # the title
+    assert (whole[head : head + len(picture)] == picture).all()
+    assert (whole[head + len(picture) :] == bar).all()
+
+
 @pytest.mark.parametrize("suffix", [".pdf", ".svg", ".tiff"])
 def test_figures_keep_text_and_carry_no_date(tmp_path: Path, suffix: str) -> None:
     heat = heat_map(np.random.default_rng(0).normal(size=GRID), signed=True)

@@ -15,6 +15,7 @@ from explainers.heatmap import HeatMap
 from explainers.render.figure import figure_bytes
 from explainers.render.npz import about, npz_bytes, read_npz, to_json
 from explainers.render.overlay import overlay
+from explainers.render.sheet import with_legend
 from explainers.sentence import Sentence
 
 __all__ = ["SUFFIXES", "SaveError", "png_bytes", "read_npz", "save", "save_all", "write_file"]
@@ -32,7 +33,8 @@ def save(heat: HeatMap, path: str | Path, **options: Any) -> Path:
     ``.npz``: the raw numbers with provenance (read back with `read_npz`), the same bytes each
     time; it takes no options. ``.png``: the overlay at the photo's size, ``.pdf``, ``.svg``,
     ``.tiff``: a figure with photo, overlay and colour bar; both take the options of
-    `explainers.render.overlay.overlay` and carry the provenance in their metadata.
+    `explainers.render.overlay.overlay`, a ``.png`` also ``legend`` (see `png_bytes`), and
+    carry the provenance in their metadata.
     The file appears complete or not at all. ValueError for any other suffix, SaveError where
     the file cannot be written.
     """
@@ -68,13 +70,17 @@ def save_all(heats: Sequence[HeatMap], path: str | Path) -> Path:
     return write_file(Path(path), npz_bytes(list(heats)))
 
 
-def png_bytes(heat: HeatMap, **options: Any) -> bytes:
-    """The overlay as a PNG file; its text fields ``provenance`` and ``about`` are JSON."""
+def png_bytes(heat: HeatMap, legend: bool = False, **options: Any) -> bytes:
+    """The overlay as a PNG file; its text fields ``provenance`` and ``about`` are JSON.
+
+    legend: with the map's title above and its colour bar below, which makes it higher.
+    """
     info = PngInfo()
     info.add_text("provenance", to_json(heat.provenance))
     info.add_text("about", to_json(about(heat)))
     buffer = io.BytesIO()
-    overlay(heat, **options).save(buffer, "PNG", pnginfo=info)
+    picture = with_legend(heat, **options) if legend else overlay(heat, **options)
+    picture.save(buffer, "PNG", pnginfo=info)
     return buffer.getvalue()
 
 

@@ -9,6 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from explainers.heatmap import HeatMap
 from explainers.image import Photo
+from explainers.render.figure import caption
 from explainers.render.legend import INK, PAPER, colour_bar, text_font
 from explainers.render.overlay import overlay
 from explainers.sentence import Sentence
@@ -72,6 +73,28 @@ def contact_sheet(
             sheet.paste(picture, (x + (tile - picture.width) // 2, y))
             if legend:
                 sheet.paste(legend, (x, y + picture.height))
+    return sheet
+
+
+def with_legend(heat: HeatMap, **options: Any) -> Image.Image:
+    """The overlay under its title and above its colour bar, as wide as the overlay alone.
+
+    options: as in `overlay`; the bar is of the same scale and colours.
+    """
+    picture = overlay(heat, **options)
+    letter = max(11, round(picture.width / 40))
+    font, line = text_font(letter), round(letter * 1.4)
+    lines = wrapped(caption(heat), font, picture.width - letter)
+    bar = _legend(heat, picture.width, options)
+    top = line * len(lines) + letter // 2
+    foot = bar.height if bar else 0
+    sheet = Image.new("RGB", (picture.width, top + picture.height + foot), PAPER)
+    pen = ImageDraw.Draw(sheet)
+    for number, text in enumerate(lines):
+        pen.text((letter // 2, letter // 4 + number * line), text, INK, font)
+    sheet.paste(picture, (0, top))
+    if bar:
+        sheet.paste(bar, (0, top + picture.height))
     return sheet
 
 
