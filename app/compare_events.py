@@ -24,8 +24,11 @@ from explainers.recipe import recipe_of
 from explainers.render.npz import npz_bytes
 from explainers.render.plate import Panel
 
-EVERY = 1.2
+EVERY = 2.0
 """Seconds between two looks at the table: it goes as a whole each time."""
+
+BEAT = 0.5
+"""Seconds between two looks at how far it is: a slow browser must not fall behind."""
 
 
 def connect(page: Widgets, tab: CompareTab, place: gr.Tab) -> None:
@@ -50,17 +53,20 @@ def connect(page: Widgets, tab: CompareTab, place: gr.Tab) -> None:
         wish, display, given = read(values)
         asked = ask(page, desk, lang, wish, given)
         nothing = [gr.skip()] * len(shown)
-        told, done = 0.0, -1
+        told, beat, done = 0.0, 0.0, -1
         found: Comparison | None = None
         try:
             check(asked)
             for found in comparing(studio, desk, asked):
-                ready = sum(not cell.waiting for cell in found.cells)
+                ready, now = sum(not cell.waiting for cell in found.cells), time.monotonic()
+                if now - beat < BEAT:
+                    continue
+                beat = now
                 status = compare_answers.status(lang, found)
-                if ready == done or time.monotonic() - told < EVERY:
+                if ready == done or now - told < EVERY:
                     yield [status, gr.update(interactive=True), *nothing]
                     continue
-                told, done = time.monotonic(), ready
+                told, done = now, ready
                 table = compare_answers.table(lang, found, display, [])
                 hidden = gr.update(visible=False)  # what stands there is of another comparison
                 yield [status, gr.update(interactive=True), table, hidden, *nothing[2:]]
