@@ -27,13 +27,13 @@ class LinkPanel:
 def build(t: gr.I18n) -> LinkPanel:
     """Lay the row out: three buttons, and what they have to say."""
     with gr.Row(elem_classes="vs-links", elem_id="vs-links"):
-        copy = gr.Button(t("link_copy"), size="sm", min_width=110, elem_id="vs-link-copy", scale=0)
-        save = gr.Button(t("link_save"), size="sm", min_width=110, elem_id="vs-link-save", scale=0)
+        copy = gr.Button(t("link_copy"), size="sm", min_width=190, elem_id="vs-link-copy", scale=0)
+        save = gr.Button(t("link_save"), size="sm", min_width=190, elem_id="vs-link-save", scale=0)
         opened = RecipeFile(
             t("link_open"),
             file_types=ENDINGS,
             size="sm",
-            min_width=110,
+            min_width=190,
             elem_id="vs-link-open",
             scale=0,
         )

@@ -108,7 +108,7 @@ def test_a_link_restores_everything_and_is_told_again(
     assert "koala" in path.name
 
     name_model(page, "embedded")
-    page.get_by_text("1,000 classes").wait_for()
+    page.get_by_text("12 blocks").wait_for()
     page.get_by_label("Saliency").uncheck()
     page.locator("#vs-examples button").nth(1).click()
     ready(page, 2)

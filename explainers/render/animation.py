@@ -98,5 +98,5 @@ def _one_palette(pictures: Sequence[Image.Image]) -> list[Image.Image]:
     sheet = Image.new("RGB", (width, height * len(pictures)))
     for number, picture in enumerate(pictures):
         sheet.paste(picture, (0, number * height))
-    palette = sheet.quantize(256, Image.Quantize.MEDIANCUT)
+    palette = sheet.quantize(256, Image.Quantize.MAXCOVERAGE)
     return [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
