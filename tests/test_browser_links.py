@@ -113,7 +113,9 @@ def test_a_link_restores_everything_and_is_told_again(
     page.locator("#vs-examples button").nth(1).click()
     ready(page, 2)
     page.get_by_role("tab", name="Compare", exact=True).click()
-    page.set_input_files("#vs-link-open input[type=file]", path)
+    with page.expect_file_chooser() as chooser:
+        page.locator("#vs-link-open").click()
+    chooser.value.set_files(path)
     page.locator("#vs-go").wait_for()
     page.get_by_text("5 classes").wait_for()
     check_restored(page)
@@ -138,7 +140,7 @@ def test_wrong_values_are_said_and_the_rest_is_restored(server: Server, page: Pa
     assert [text.split(" · ")[0] for text in checked(page)] == ["Attention", "Attention rollout"]
     give(page, LION)
     ready(page, 2)
-    assert value(page, "#vs-model") == "embedded"
+    assert value(page, "#vs-model").endswith("embedded")
     assert setting(page, "attention", 0) == "1"
     page.locator("#vs-link-copy").click()
     page.locator("#vs-link-note", has_text="The link is copied").wait_for()
