@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -49,8 +49,7 @@ def film(found: Look, token: int, head: int | str, who: bool, kind: Any) -> byte
 def maps(found: Look, rows: np.ndarray) -> list[HeatMap]:
     """The rows of a run over the patches of the photo."""
     trace = found.trace
-    like = explain("attention", trace, row=0)
-    assert isinstance(like, HeatMap)
+    like = cast(HeatMap, explain("attention", trace, row=0))
     return [replace(like, values=row[trace.prefix :].reshape(trace.grid)) for row in rows]
 
 
@@ -79,10 +78,9 @@ def _row(found: Look, block: int, token: int, head: int | str, who: bool) -> np.
     trace = found.trace
     if head == "rolled":
         if token == DECISION:
-            assert found.rolled_decision is not None
-            return found.rolled_decision[block]
-        assert found.rolled is not None
-        return found.rolled[block][:, token] if who else found.rolled[block][token]
+            return cast(np.ndarray, found.rolled_decision)[block]
+        matrix = cast(np.ndarray, found.rolled)[block]
+        return matrix[:, token] if who else matrix[token]
     number = head if isinstance(head, int) else None
     if who:
         return _numbers(column(trace, block, token, number))

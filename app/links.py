@@ -358,7 +358,7 @@ def _look(given: Any, problems: list[Sentence]) -> Look | None:
 def _refusal(name: str, value: Any, known: str) -> Sentence:
     return Sentence(
         "view_value",
-        "{name} cannot be {value} here, so it stays as it is; it can be: {known}.",
+        "{name} cannot be {value} here, so that is left out; it can be: {known}.",
         name=name,
         value=shown(value),
         known=known,

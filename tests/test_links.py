@@ -40,9 +40,7 @@ def queried(query: str) -> tuple[View, list[Any]]:
 @pytest.mark.parametrize("way", ["link", "file"])
 def test_a_view_comes_back_as_it_was_told(way: str) -> None:
     told = view_of(REQUEST, "anatomy", "norm", "lion", VIT)
-    raw = (
-        from_query(dict(parse_qsl(told.query()))) if way == "link" else json.loads(told.to_json())
-    )
+    raw = from_query(dict(parse_qsl(told.query()))) if way == "link" else json.loads(told.to_json())
     view, problems = read(raw)
     fitted, more = fit(view, VIT)
     assert problems == more == []
@@ -81,12 +79,12 @@ def test_every_setting_of_every_method_travels() -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("photo=dragon", "photo cannot be dragon here, so it stays as it is; it can be: espresso,"),
+        ("photo=dragon", "photo cannot be dragon here, so that is left out; it can be: espresso,"),
         ("tab=cellar", "tab cannot be cellar"),
         ("step=7", "step cannot be 7"),
         ("methods=rollout,magic", "methods cannot be magic"),
         ("magic.power=3", "methods cannot be magic"),
-        ("opacity=2", "opacity cannot be 2 here, so it stays as it is; it can be: a number from"),
+        ("opacity=2", "opacity cannot be 2 here, so that is left out; it can be: a number from"),
         ("opacity=nan", "opacity cannot be nan"),
         ("style=<script>", "style cannot be <script>"),
         ("unsigned=RdBu_r", "unsigned cannot be RdBu_r"),
