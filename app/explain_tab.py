@@ -18,7 +18,7 @@ QUESTIONS = ("look", "counted", "without", "sees")
 
 _FOLD_ON_PHONES = """
 if (matchMedia('(max-width: 860px)').matches) requestAnimationFrame(() => {
-  const fold = document.querySelector('.vs-methods-fold > button[aria-expanded=true]');
+  const fold = document.querySelector('.vs-methods-fold > button.open');
   if (fold) fold.click();
 });
 """
