@@ -404,7 +404,7 @@ def test_a_phone_needs_no_sideways_scrolling(server: Server, browser: Browser, d
     assert width is not None
     assert 300 < width["width"] <= 390
     assert page.get_by_label("Saliency").is_hidden()  # the methods are folded above the maps
-    page.get_by_role("button", name="Methods").click()
+    page.locator(".vs-methods-fold > button").click()
     page.get_by_label("Saliency").wait_for()
     context.close()
 
