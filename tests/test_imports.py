@@ -23,7 +23,7 @@ LAYERS = (
     ("models",),
     (
         *("multi_head", "written_attention", "written_norm", "capture", "acceptance"),
-        *("gradients", "block_gradients", "tensors", "trace", "tracing"),
+        *("gradients", "step_gradients", "tensors", "trace", "tracing"),
     ),
     ("heatmap",),
     ("methods", "views", "measures"),
