@@ -443,6 +443,9 @@ def test_float32_is_near_float64_on_the_embedded_model(embedded: VisionModel) ->
 def test_half_precision_gives_finite_float32(dtype: torch.dtype) -> None:
     trace = traced(dtype=dtype)
     for name in CAMS:
+        if not trace.model.supports(name):
+            assert name in ("grad_cam_plus_plus", "xgrad_cam")  # rounding decides their maps
+            continue
         heat = run(name, trace, 1)
         assert heat.values.dtype == np.float32
         assert np.isfinite(heat.values).all()

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.long
-
 
 def free_port() -> int:
     with socket.socket() as probe:
