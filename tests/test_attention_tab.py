@@ -463,17 +463,17 @@ def test_dots_open_heads_and_blocks_are_played_through(
     play = page.locator("#vs-attention button.play")
     play.click()
     for block in (0, 4, trace.depth - 1):
-        page.wait_for_function(
+        top = page.wait_for_function(
             "b => { const s = document.querySelector('.vs-board').shown();"
-            " return s?.playing && s.block === b; }",
+            " return s?.playing && s.block === b && s.limit; }",
             arg=block,
+            polling=50,
         )
-        now = shown(page)
-        assert now["limit"] == pytest.approx(limit, rel=1e-3)
+        assert top.json_value() == pytest.approx(limit, rel=1e-3)
     page.wait_for_function("() => !document.querySelector('.vs-board').shown().playing")
     play.click()
     page.wait_for_function("() => document.querySelector('.vs-board').shown().playing")
-    page.mouse.click(*place(page, canvas, trace, 5, 5))
+    canvas.click()
     assert not shown(page)["playing"]
 
     page.emulate_media(reduced_motion="reduce")
