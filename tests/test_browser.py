@@ -123,7 +123,7 @@ def test_a_photo_gives_label_probabilities_and_four_maps(opened: Page, tmp_path:
     give(page)
     ready(page)
     assert classes(page)[0] == "lion"
-    assert re.search(r"9\d\s*%", page.locator("#vs-top").inner_text())
+    assert re.search(r"9\d\.\d\s*%", page.locator("#vs-top").inner_text())
     for name in QUICK:
         picture = card(page, name).locator(".vs-map img")
         assert picture.get_attribute("alt")

@@ -309,8 +309,8 @@ def test_a_wrong_scale_is_caught(family: str) -> None:
 
 def test_blocks_of_several_grids_do_not_stand_side_by_side() -> None:
     trace = wrapped("swin").trace(PHOTO)
-    with pytest.raises(ModelError, match="grids of several sizes"):
-        head_figures(trace)
+    distance = head_figures(trace).distance  # of each block on its own grid and heads
+    assert all(np.isfinite(distance[i, : c.heads]).all() for i, c in enumerate(trace.calls))
     with pytest.raises(ModelError, match="grids of several sizes"):
         shape_of(trace.model)
     alone = wrapped("coatnet").trace(PHOTO)  # one block, on the model's own grid
