@@ -19,6 +19,9 @@ from app.widgets import AT_ONCE, QUIET, Widgets
 SETTLE = 0.15
 """Seconds a moving slider is given before the maps follow it."""
 
+MOUNTED = 0.6
+"""Seconds a page is given to build the cards of its first maps, before it is told them again."""
+
 
 def connect(page: Widgets) -> None:
     """Make the maps follow photo, model, class, methods, settings, display and language."""
@@ -38,7 +41,8 @@ def connect(page: Widgets) -> None:
                     _remember(told, updates)
                     yield updates
             if showing.complete and not desk.settled:
-                # A page that was still changing its language can lose what it was told.
+                # A page that was still building its cards can lose what it was told.
+                time.sleep(MOUNTED)
                 yield told
                 desk.settled = True
             single = asked.scene.look.kind != "windows"  # the rest speaks of one look

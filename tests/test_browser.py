@@ -23,7 +23,7 @@ from tests.tiny import LABELS, tiny_vit
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 QUICK = DEFAULT_METHODS
 LION = FOLDER / "lion.jpg"
