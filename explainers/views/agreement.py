@@ -61,23 +61,13 @@ class Agreement:
         h, w = self.values.shape[1:]
         count = h * w
         placed = [(ranks(values) - 1) / max(count - 1, 1) for values in self.values]
-        first = self.heats[0]
-        return replace(
-            first,
-            values=np.mean(placed, axis=0).reshape(h, w).astype(_dtype(self.heats)),
-            kind="grid",
+        return _made_of(
+            self,
+            np.mean(placed, axis=0).reshape(h, w),
+            "consensus",
             signed=False,
-            method="consensus",
             title="Consensus",
             meaning="Which places the maps put first on average: the mean of their ranks.",
-            geometry=self.geometry,
-            target=None,
-            against=None,
-            parameters={},
-            prefix_share=None,
-            figures={},
-            notes=(),
-            provenance={"view": "consensus", "of": [dict(h.provenance) for h in self.heats]},
         )
 
     def _pairs(self, compare: Callable[[np.ndarray, np.ndarray], float]) -> np.ndarray:
@@ -118,14 +108,28 @@ def difference(first: HeatMap, second: HeatMap) -> HeatMap:
             )
         )
     found = agreement([first, second])
-    return replace(
-        first,
-        values=(found.values[0] - found.values[1]).astype(_dtype(found.heats)),
-        kind="grid",
+    return _made_of(
+        found,
+        found.values[0] - found.values[1],
+        "difference",
         signed=True,
-        method="difference",
         title=f"Difference: {first.title}",
         meaning="Red: more in the first map. Blue: more in the second.",
+    )
+
+
+def _made_of(
+    found: Agreement, values: np.ndarray, view: str, signed: bool, title: str, meaning: str
+) -> HeatMap:
+    """A map on the common grid that was computed from all of the compared ones."""
+    return replace(
+        found.heats[0],
+        values=values.astype(_dtype(found.heats)),
+        kind="grid",
+        signed=signed,
+        method=view,
+        title=title,
+        meaning=meaning,
         geometry=found.geometry,
         target=None,
         against=None,
@@ -133,10 +137,7 @@ def difference(first: HeatMap, second: HeatMap) -> HeatMap:
         prefix_share=None,
         figures={},
         notes=(),
-        provenance={
-            "view": "difference",
-            "of": [dict(first.provenance), dict(second.provenance)],
-        },
+        provenance={"view": view, "of": [dict(heat.provenance) for heat in found.heats]},
     )
 
 
