@@ -46,8 +46,6 @@ class Desk:
     """The model and language whose costs the method chooser tells now."""
     shown_photo: str | None = None
     """The photo that the page's answers and maps speak of now."""
-    settled: bool = False
-    """A photo has been answered in full: the page has its language by now."""
     inside_of: tuple[str, str] | None = None
     """The model and language that "Inside the model" shows now."""
     job: Job | None = None

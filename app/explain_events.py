@@ -19,9 +19,6 @@ from app.widgets import AT_ONCE, QUIET, Widgets
 SETTLE = 0.15
 """Seconds a moving slider is given before the maps follow it."""
 
-MOUNTED = 0.6
-"""Seconds a page is given to build the cards of its first maps, before it is told them again."""
-
 
 def connect(page: Widgets) -> None:
     """Make the maps follow photo, model, class, methods, settings, display and language."""
@@ -33,18 +30,11 @@ def connect(page: Widgets) -> None:
         asked = page.request(values)
         showing = Showing(lang, asked, page.studio, desk, page.chooser, tab, page.ranks)
         yield showing.begin()
-        told: Updates = {}
         try:
             for event in explaining(page.studio, desk, asked):
                 updates = showing.updates(event)
                 if updates:
-                    _remember(told, updates)
                     yield updates
-            if showing.complete and not desk.settled:
-                # A page that was still building its cards can lose what it was told.
-                time.sleep(MOUNTED)
-                yield told
-                desk.settled = True
             single = asked.scene.look.kind != "windows"  # the rest speaks of one look
             if single and showing.complete and showing.answered is not None:
                 given = (page.studio, desk, asked, showing.answered)
@@ -74,14 +64,6 @@ def connect(page: Widgets) -> None:
         page.desk(request).stop()
 
     tab.cancel.click(cancel, None, None, queue=False, **QUIET)
-
-
-def _remember(told: Updates, updates: Updates) -> None:
-    """Add updates to those of before, widget by widget."""
-    for widget, update in updates.items():
-        before = told.get(widget)
-        both = isinstance(before, dict) and isinstance(update, dict)
-        told[widget] = {**before, **update} if both else update
 
 
 def _settle(count: int) -> int:

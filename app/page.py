@@ -27,6 +27,7 @@ from app.api import add_endpoints
 from app.attention_answers import Looks
 from app.gate import Gate
 from app.loader import Given, Loader, resolve
+from app.streamed_blocks import StreamedBlocks
 from app.studio import Studio
 from app.texts import LANGUAGES, browser_texts
 from app.theme import STYLES, head, theme
@@ -80,7 +81,7 @@ class Page:
 
     def _build(self, model: str) -> gr.Blocks:
         t, table, looks = self.texts, methods(), Looks(self.studio)
-        with gr.Blocks(
+        with StreamedBlocks(
             title=TITLE, delete_cache=(600, 3000), analytics_enabled=False, fill_width=True
         ) as demo:
             with gr.Row(elem_classes="vs-head", equal_height=True):
