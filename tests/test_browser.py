@@ -23,7 +23,7 @@ from tests.tiny import LABELS, tiny_vit
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-pytestmark = [pytest.mark.browser, pytest.mark.long]
+pytestmark = pytest.mark.browser
 
 QUICK = DEFAULT_METHODS
 LION = FOLDER / "lion.jpg"
@@ -381,14 +381,14 @@ def test_inside_the_model(opened: Page) -> None:
     page.get_by_text("All 16 filters of 4×4 pixels").wait_for()
 
 
-def test_other_tabs_say_what_will_be_there(opened: Page) -> None:
+def test_the_other_tabs_open_before_a_photo_is_given(opened: Page) -> None:
     page = opened
-    for name, promise in (
+    for name, words in (
         ("Anatomy", "What it costs"),
-        ("Compare", "Two models."),
+        ("Compare", "side by side: where their maps agree"),
     ):
         page.get_by_role("tab", name=name, exact=True).click()
-        page.get_by_text(promise).wait_for()
+        page.get_by_text(words).wait_for()
 
 
 @pytest.mark.parametrize("dark", [False, True])
