@@ -15,6 +15,7 @@ from explainers.models.vit import VisionTransformer
 from explainers.views.anatomy import Anatomy, BlockTensors
 from explainers.views.lens import lens, patch_answers
 from explainers.views.steps import FORMULAS, STEPS
+from tests.families import build
 from tests.slow_vit import norm, slow_forward
 from tests.tiny import (
     DEPTH,
@@ -225,6 +226,15 @@ def test_steps_that_cannot_be_shown_say_why() -> None:
         headless.tensor("logits")
     with pytest.raises(ValueError, match="no classification head"):
         headless.patch_answers(0)
+
+
+def test_blocks_that_attend_inside_windows_are_refused() -> None:
+    module = build("SAM, padded")
+    anatomy = Anatomy(wrap_model(module).trace(load_photo(tiny_photo_array(20, 30))))
+    assert "inside windows" in str(anatomy.support("scores").reason)
+    for read in (lambda: anatomy.block(0), lambda: anatomy.scores(0, 0, 0)):
+        with pytest.raises(ValueError, match="inside windows"):
+            read()
 
 
 def test_nothing_on_the_model_changes() -> None:

@@ -235,3 +235,18 @@ def test_a_model_of_one_size_says_so() -> None:
     with pytest.raises(ModelError, match="takes photos of 16×16 pixels only"):
         vit.whole(photo_of(40, 60), 32)
     assert vit.trace(photo_of(40, 60)).grid == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "size", "reason"),
+    [
+        (True, (18, 16), "18.* should be divisible by patch size"),
+        (False, (24, 16), "24.* doesn't match model"),
+    ],
+)
+def test_a_size_that_the_module_refuses_is_answered_in_its_words(
+    dynamic: bool, size: tuple[int, int], reason: str
+) -> None:
+    vit = wrap_model(tiny_vit(dynamic_img_size=dynamic), size=size)
+    with pytest.raises(ModelError, match=f"does not take an input of {size[0]}×16 .*{reason}"):
+        vit.trace(photo_of(40, 60))

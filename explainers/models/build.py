@@ -12,6 +12,7 @@ from explainers.models.checkpoint import differences, read_tensors, stored_grid
 from explainers.models.errors import ModelError
 from explainers.models.families import adapt
 from explainers.models.hub import check_weights
+from explainers.models.preprocessing import require_whole_patches
 from explainers.models.recipe import Recipe
 from explainers.sentence import Sentence
 
@@ -80,18 +81,8 @@ def skeleton(recipe: Recipe, size: Size | None = None) -> Any:
             )
         ) from error
     adapter = adapt(module, size)
-    if size is not None and (size[0] % adapter.patch[0] or size[1] % adapter.patch[1]):
-        raise ModelError(
-            Sentence(
-                "size_patches",
-                "The size must be whole patches of {patch_height}×{patch_width} pixels; got "
-                "{height}×{width}.",
-                patch_height=adapter.patch[0],
-                patch_width=adapter.patch[1],
-                height=size[0],
-                width=size[1],
-            )
-        )
+    if size is not None:
+        require_whole_patches(size, adapter.patch)
     return module
 
 

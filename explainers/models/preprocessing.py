@@ -41,6 +41,22 @@ _HELD = 1 << 26
 """Resized photos of more pixels than this (256 MB) are not made whole, only their seen part."""
 
 
+def require_whole_patches(size: tuple[int, int], patch: tuple[int, int]) -> None:
+    """ModelError unless a size (height, width) in pixels is whole patches (height, width)."""
+    if size[0] % patch[0] or size[1] % patch[1]:
+        raise ModelError(
+            Sentence(
+                "size_patches",
+                "The size must be whole patches of {patch_height}×{patch_width} pixels; got "
+                "{height}×{width}.",
+                patch_height=patch[0],
+                patch_width=patch[1],
+                height=size[0],
+                width=size[1],
+            )
+        )
+
+
 @dataclass(frozen=True)
 class Preprocessing:
     """How one model wants its photos.

@@ -18,7 +18,7 @@ from explainers.image import Photo
 from explainers.models.errors import ModelError
 from explainers.models.families import adapt
 from explainers.models.positions import resample_table
-from explainers.models.preprocessing import pixel_size
+from explainers.models.preprocessing import pixel_size, require_whole_patches
 from explainers.models.vit import ConciseVisionTransformer, VisionTransformer
 from explainers.scalars import shown, whole_number
 from explainers.sentence import Sentence
@@ -64,18 +64,7 @@ def at_size(vit: VisionModel, size: int | Size) -> VisionModel:
     if wanted == vit.preprocessing.size:
         return vit
     patch = vit.adapter.patch
-    if wanted[0] % patch[0] or wanted[1] % patch[1]:
-        raise ModelError(
-            Sentence(
-                "size_patches",
-                "The size must be whole patches of {patch_height}×{patch_width} pixels; got "
-                "{height}×{width}.",
-                patch_height=patch[0],
-                patch_width=patch[1],
-                height=wanted[0],
-                width=wanted[1],
-            )
-        )
+    require_whole_patches(wanted, patch)
     module = _resized(vit, wanted)
     adapter = adapt(module, wanted)
     rows, columns = wanted[0] // patch[0], wanted[1] // patch[1]

@@ -96,10 +96,24 @@ class VisionModel:
                     "call model.eval() first.",
                 )
             )
-        if keep is None:
-            answer = self.adapter.run(self.module, pixels)
-        else:
-            answer = self.adapter.forward_tokens(pixels, keep)
+        try:
+            if keep is None:
+                answer = self.adapter.run(self.module, pixels)
+            else:
+                answer = self.adapter.forward_tokens(pixels, keep)
+        except AssertionError as error:  # how timm's modules refuse a size
+            height, width = pixels.shape[-2:]
+            raise ModelError(
+                Sentence(
+                    "model_refuses",
+                    "{name} does not take an input of {height}×{width} pixels ({reason}); wrap "
+                    "it with the size that it was built for.",
+                    name=self.name,
+                    height=height,
+                    width=width,
+                    reason=str(error).split("\n")[0].rstrip(".") or "it does not say why",
+                )
+            ) from error
         if not isinstance(answer, Tensor):
             raise ModelError(
                 Sentence(

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from explainers.attention_call import exact
+from explainers.attention_call import AttentionCall, exact
 from explainers.capture import Capture, stored_as
 from explainers.models.adapters import NAMES
 from explainers.models.errors import ModelError
@@ -19,6 +19,7 @@ from explainers.sentence import Sentence
 from explainers.trace import Trace
 from explainers.views.lens import Lens, lens, patch_answers
 from explainers.views.passing import Passing, learned_prefix
+from explainers.windowed_call import WindowedCall
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +144,7 @@ class Anatomy:
 
     def scores(self, block: int, head: int, token: int) -> Tensor:
         """q·kᵀ/√D of one token with all others, with the model's bias if it has one: (N,)."""
-        call = self.trace.calls[block]
+        call = self._call(block)
         q, k = exact(call.q[0, head, token]) * call.scale, exact(call.k[0, head])
         scores = k @ q
         bias = self.attention_bias(block, head, token)
@@ -151,7 +152,7 @@ class Anatomy:
 
     def attention_bias(self, block: int, head: int, token: int) -> Tensor | None:
         """What is added to a token's scores (N,), e.g. by relative positions; None without."""
-        mask = self.trace.calls[block].mask
+        mask = self._call(block).mask
         if mask is None or mask.dtype == torch.bool:
             return None
         size = (1, self.trace.heads, self.trace.tokens, self.trace.tokens)
@@ -311,7 +312,19 @@ class Anatomy:
     @cached_property
     def _attention(self) -> Support:
         chain = self.trace.model.adapter.chain_support()
-        return self.trace.model.supports("attention", row=0) if chain else chain
+        if not chain:
+            return chain
+        if any(isinstance(call, WindowedCall) for call in self.trace.calls):
+            return Support(
+                False,
+                Sentence(
+                    "anatomy_windows",
+                    "Blocks of this model ({family}) attend inside windows, where a token has "
+                    "scores for its window's tokens only; the Attention page shows them.",
+                    family=self.trace.model.adapter.family,
+                ),
+            )
+        return self.trace.model.supports("attention", row=0)
 
     @cached_property
     def _passing(self) -> Passing:
@@ -319,12 +332,15 @@ class Anatomy:
         self._run(passing)
         return passing
 
-    @torch.no_grad()
-    def _opened(self, block: int) -> BlockTensors:
-        trace = self.trace
+    def _call(self, block: int) -> AttentionCall:
         if not self._attention:
             raise ModelError(self._attention.reason)
-        call = trace.calls[block]
+        call: AttentionCall = self.trace.calls[block]
+        return call
+
+    @torch.no_grad()
+    def _opened(self, block: int) -> BlockTensors:
+        trace, call = self.trace, self._call(block)
         attention = BlockTensors(
             exact(call.q[0]), exact(call.k[0]), trace.values(block), call.scale
         )
