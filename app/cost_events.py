@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -14,11 +14,12 @@ from app.anatomy_tab import AnatomyTab
 from app.cost_panel import CELLS, CostPanel
 from app.desks import Desk
 from app.errors import explain_error
+from app.runs import Runs, shares
 from app.scene import Scene, with_model
-from app.studio import TICK, Studio
+from app.studio import Studio
 from app.texts import say
 from app.widgets import QUIET, Widgets
-from app.work import Job, Report
+from app.work import Report
 from explainers import VisionModel
 from explainers.methods.explain import Cancelled
 from explainers.models.errors import ModelError
@@ -33,7 +34,7 @@ def connect(page: Widgets, tab: AnatomyTab, panel: CostPanel, drawn: Any) -> Non
     drawn: the event after which the photo has been traced, as `anatomy_events.connect` returns it.
     """
     studio = page.studio
-    running: dict[str, Job] = {}
+    runs = Runs(studio.workers)
 
     def update(
         lang: str, model: str, height: Any, width: Any, patch: Any, before: str | None
@@ -66,28 +67,21 @@ def connect(page: Widgets, tab: AnatomyTab, panel: CostPanel, drawn: Any) -> Non
         sides = [cells * shape_of(vit).patch for cells in CELLS]
         buttons = [gr.update(visible=False), gr.update(visible=True)]
         back = [gr.update(visible=True), gr.update(visible=False)]
-        job = studio.workers.begin(("timing", model), functools.partial(_timings, vit, sides))
-        running[desk.owner] = job
         try:
-            while not job.wait(TICK):
+            with runs.begin(desk, ("timing", model), partial(_timings, vit, sides)) as job:
+                for share in shares(job, desk):
+                    text = cards.line("vs-state", say(lang, "cost_measuring"))
+                    yield [text + cards.bar(share), gr.skip(), *buttons]
                 if desk.closed:
                     return
-                text = cards.line("vs-state", say(lang, "cost_measuring"))
-                yield [text + cards.bar(job.share), gr.skip(), *buttons]
-            yield [*cost_panel.measured(lang, shape_of(vit), job.result()), *back]
+                yield [*cost_panel.measured(lang, shape_of(vit), job.result()), *back]
         except Cancelled:
             yield [cards.line("vs-state", say(lang, "cost_stopped")), gr.skip(), *back]
         except Exception as error:
             yield [cards.line("vs-refused", explain_error(lang, error)), gr.skip(), *back]
-        finally:
-            job.stop()
-            if running.get(desk.owner) is job:
-                del running[desk.owner]
 
     def cancel(request: gr.Request) -> None:
-        job = running.get(page.desk(request).owner)
-        if job is not None:
-            job.stop()
+        runs.stop(page.desk(request))
 
     def forget() -> list[Any]:
         return ["", gr.update(visible=False)]

@@ -17,7 +17,7 @@ from app.errors import explain_error, guard, toast
 from app.figure7_panel import WIDTH, Figure7Panel
 from app.files import adopt
 from app.handlers import wait_for_model
-from app.studio import TICK
+from app.runs import Runs, shares
 from app.texts import say
 from app.widgets import QUIET, Widgets
 from app.work import Job
@@ -33,7 +33,7 @@ PREVIEW = 1400
 def connect(page: Widgets, panel: Figure7Panel) -> None:
     """Make, cancel; another model's figure goes."""
     studio = page.studio
-    running: dict[str, Job] = {}
+    runs = Runs(studio.workers)
     nothing = [gr.skip()] * 5
 
     @guard
@@ -43,7 +43,6 @@ def connect(page: Widgets, panel: Figure7Panel) -> None:
         desk = page.desk(request)
         busy = [gr.update(interactive=False), gr.update(interactive=True)]
         over = [gr.update(interactive=True), gr.update(interactive=False)]
-        job: Job | None = None
         try:
             layout, suffix = _layout(*form)
             photos = _photos(lang, desk, examples, files)
@@ -53,32 +52,22 @@ def connect(page: Widgets, panel: Figure7Panel) -> None:
             key = ("figure7", model, tuple(photo.sha256 for photo in photos))
             found: Figure7 | None = studio.store.get(desk.owner, key)
             if found is None:
-                job = running[desk.owner] = studio.workers.begin(key, _work(vit, photos))
-                told = -1.0
-                while not job.wait(TICK):
+                with runs.begin(desk, key, _work(vit, photos)) as job:
+                    for share in shares(job, desk):
+                        text = cards.line("vs-state", say(lang, "figure7_working"))
+                        yield [text + cards.bar(share), *busy, *nothing]
                     if desk.closed:
                         return
-                    if job.share != told:  # the page stands still between two photos
-                        told = job.share
-                        text = cards.line("vs-state", say(lang, "figure7_working"))
-                        yield [text + cards.bar(told), *busy, *nothing]
-                found = job.result()
+                    found = job.result()
                 studio.store.put(desk.owner, key, found, _bytes(found))
             yield ["", *over, *_shown(desk, found, layout, suffix)]
         except Cancelled:
             yield [cards.line("vs-state", say(lang, "figure7_stopped")), *over, *nothing]
         except Exception as error:
             yield [cards.line("vs-refused", explain_error(lang, error)), *over, *nothing]
-        finally:
-            if job is not None:
-                job.stop()
-                if running.get(desk.owner) is job:
-                    del running[desk.owner]
 
     def cancel(request: gr.Request) -> None:
-        job = running.get(page.desk(request).owner)
-        if job is not None:
-            job.stop()
+        runs.stop(page.desk(request))
 
     def forget(request: gr.Request) -> list[Any]:
         cancel(request)
