@@ -10,13 +10,12 @@ from html import escape
 import numpy as np
 from PIL import Image
 
-from app import cards, drawing
+from app import cards, compare_names, drawing
 from app.comparing import Cell, Comparison
 from app.errors import explain_error
 from app.scene import Display
 from app.texts import of_method, say
 from explainers import HeatMap, methods
-from explainers.models.labels import short
 from explainers.render.overlay import overlay
 from explainers.views.agreement import Agreement, agreement, difference
 
@@ -45,7 +44,7 @@ def table(lang: str, found: Comparison, display: Display, picked: Sequence[int])
                     f"<td>{_cell(lang, found, cell, place, display, picked)}</td>"
                     for place, cell in mine
                 )
-                name = _row(lang, found, number, model, [cell for _, cell in mine])
+                name = compare_names.row(lang, found, number, model, [cell for _, cell in mine])
                 rows.append(f"<tr><th scope='row'>{name}</th>{cells}</tr>")
         title = escape(say(lang, "compare_photo_gone") if photo is None else photo.name)
         parts.append(
@@ -63,21 +62,6 @@ def _refused_row(lang: str, cells: Sequence[Cell]) -> str:
     return f"<td colspan='{len(cells)}'>{cards.refused(lang, first.reason)}</td>"
 
 
-def _row(lang: str, found: Comparison, photo: int, model: str, cells: Sequence[Cell]) -> str:
-    """The model, what it answered, and the class that this row's maps speak of."""
-    lines = [f"<b>{escape(model)}</b>"]
-    answer = found.answers.get((photo, model))
-    if answer is not None:
-        label, probability = answer
-        text = say(lang, "compare_answer", label=short(label), percent=f"{100 * probability:.1f}")
-        lines.append(escape(text))
-    target = next((c.heat.target for c in cells if c.heat and c.heat.target), None)
-    if target is not None and (answer is None or target.label != answer[0]):
-        text = say(lang, "compare_class", label=cards.target_name(target))
-        lines.append(f"<span>{escape(text)}</span>")
-    return "<br>".join(lines)
-
-
 def _cell(
     lang: str, found: Comparison, cell: Cell, place: int, display: Display, picked: Sequence[int]
 ) -> str:
@@ -92,7 +76,10 @@ def _cell(
         source = _source(cell, display, together, WIDE)
     except ValueError as error:
         return cards.line("vs-refused", explain_error(lang, error))
-    alt = escape(f"{title(lang, found, cell)}. {cards.description(lang, cell.heat)}", quote=True)
+    alt = escape(
+        f"{compare_names.title(lang, found, cell)}. {cards.description(lang, cell.heat)}",
+        quote=True,
+    )
     side = {0: "left", 1: "right"}.get(picked.index(place)) if place in picked else None
     mark = "" if side is None else f"<em>{escape(say(lang, f'compare_{side}'))}</em>"
     return (
@@ -107,42 +94,6 @@ def sharing(found: Comparison, cell: Cell) -> list[HeatMap]:
     return [c.heat for c in found.cells if c.heat is not None and c.method == cell.method]
 
 
-def title(lang: str, found: Comparison, cell: Cell, with_photo: bool = True) -> str:
-    """A map's name: method, class, model where there are several, photo where there are."""
-    parts = [of_method(lang, methods()[cell.method], "title")]
-    if cell.heat is not None and cell.heat.target is not None:
-        parts.append(short(cell.heat.target.label))
-    if len(found.asked.models) > 1:
-        parts.append(cell.model)
-    photo = found.photos[cell.photo]
-    if with_photo and len(found.photos) > 1 and photo is not None:
-        parts.append(photo.name)
-    return " · ".join(parts)
-
-
-def choices(lang: str, found: Comparison) -> list[tuple[str, int]]:
-    """(name, place) of the maps that are there."""
-    return [
-        (f"{place + 1}. {title(lang, found, cell)}", place)
-        for place, cell in enumerate(found.cells)
-        if cell.heat is not None
-    ]
-
-
-def first_pair(found: Comparison) -> list[int]:
-    """Two maps to begin with: the first, and one of the same method and photo, or the next."""
-    ready = [place for place, cell in enumerate(found.cells) if cell.heat is not None]
-    if len(ready) < 2:
-        return ready
-    first = found.cells[ready[0]]
-    like = [
-        place
-        for place in ready[1:]
-        if (found.cells[place].method, found.cells[place].photo) == (first.method, first.photo)
-    ]
-    return [ready[0], (like or ready[1:])[0]]
-
-
 def pair(lang: str, found: Comparison, display: Display, picked: Sequence[int]) -> str:
     """Two maps of one photo under one slider."""
     cells = [found.cells[place] for place in picked if place < len(found.cells)]
@@ -154,7 +105,7 @@ def pair(lang: str, found: Comparison, display: Display, picked: Sequence[int]) 
         left, right = (_source(cell, display, sharing(found, cell), LARGE) for cell in cells)
     except ValueError as error:
         return cards.line("vs-refused", explain_error(lang, error))
-    names = [escape(title(lang, found, cell), quote=True) for cell in cells]
+    names = [escape(compare_names.title(lang, found, cell), quote=True) for cell in cells]
     bars = [drawing.colour_bar(c.heat, display, sharing(found, c)) for c in cells if c.heat]
     label = escape(say(lang, "compare_slider"), quote=True)
     return (
@@ -207,7 +158,7 @@ def agreements(lang: str, found: Comparison, display: Display) -> str:
         note = say(lang, "compare_rgb", count=left_out) if left_out else ""
         parts.append(
             f"<div class='vs-agreed'><div>{_matrix(lang, found, ranked, agreed)}"
-            f"</div><div>{_consensus(lang, agreed, display)}{_grid_note(lang, agreed)}"
+            f"</div><div>{_consensus(lang, found, agreed, display)}{_grid_note(lang, agreed)}"
             f"{cards.line('', note) if note else ''}</div></div>"
         )
     return "".join(parts)
@@ -229,7 +180,7 @@ def _matrix(lang: str, found: Comparison, cells: Sequence[Cell], agreed: Agreeme
             kind = "vs-rank" if i > j else "vs-iou"
             against = " vs-minus" if value < 0 else ""
             row.append(f"<td class='{kind}{against}' style='--v:{abs(value):.3f}'>{text}</td>")
-        name = escape(f"{i + 1}  {title(lang, found, cell, with_photo=False)}")
+        name = escape(f"{i + 1}  {compare_names.title(lang, found, cell, with_photo=False)}")
         rows.append(f"<tr><th scope='row'>{name}</th>{''.join(row)}</tr>")
     photo = found.photos[cells[0].photo]
     name = "" if photo is None or len(found.photos) < 2 else f"{photo.name}: "
@@ -241,7 +192,7 @@ def _matrix(lang: str, found: Comparison, cells: Sequence[Cell], agreed: Agreeme
     )
 
 
-def _consensus(lang: str, agreed: Agreement, display: Display) -> str:
+def _consensus(lang: str, found: Comparison, agreed: Agreement, display: Display) -> str:
     made = agreed.consensus
     plain = Display(opacity=display.opacity, unsigned=display.unsigned)
     picture = _jpeg(overlay(made, width=_width(made, 520), **drawing.options(made, plain, [])))
@@ -249,6 +200,7 @@ def _consensus(lang: str, agreed: Agreement, display: Display) -> str:
     return (
         f"<img class='vs-large' alt='{escape(text, quote=True)}' src='{picture}'>"
         f"{drawing.colour_bar(made, plain, [])}{cards.line('', text)}"
+        f"{cards.line('', compare_names.speaking(lang, found, agreed.heats))}"
     )
 
 
@@ -259,11 +211,13 @@ def _grid_note(lang: str, agreed: Agreement) -> str:
 
 
 def status(lang: str, found: Comparison) -> str:
-    """How far it is, with a bar."""
-    ready = sum(not cell.waiting for cell in found.cells)
-    count = len(found.cells)
+    """How far it is, with a bar; at last how many maps there are of those that were to be made."""
+    own = found.to_make
+    ready, count = sum(not cell.waiting for cell in own), len(own)
     if not any(cell.waiting for cell in found.cells):
         text = say(lang, "compare_done", count=len(found.heats), of=count)
+        if repeated := sum(cell.same for cell in found.cells):
+            text += " " + say(lang, "compare_repeated", count=repeated)
         return f"<p>{escape(text)}</p>"
     what = found.working
     if what in methods():

@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from app import compare_answers, drawing, example_photos, figure_events, handlers
+from app import compare_answers, compare_names, drawing, example_photos, figure_events, handlers
 from app.compare_tab import CompareTab, example_choices
 from app.comparing import Asked, Comparison, check, comparing
 from app.desks import Desk
@@ -93,9 +93,9 @@ def connect(page: Widgets, tab: CompareTab, place: gr.Tab) -> None:
         lang: str, found: Comparison, display: Display, pair: list[int] | None
     ) -> list[Any]:
         """The updates of ``shown``; ``pair``: the two maps under the slider, None for the first."""
-        choices = compare_answers.choices(lang, found)
+        choices = compare_names.choices(lang, found)
         known = [place for _, place in choices]
-        wanted = compare_answers.first_pair(found) if pair is None else pair
+        wanted = compare_names.first_pair(found) if pair is None else pair
         pair = [place for place in wanted if place in known]
         sides = [gr.update(choices=choices, value=place) for place in [*pair, None, None][:2]]
         return [

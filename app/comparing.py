@@ -88,6 +88,12 @@ class Comparison:
         return photos + sum(10**5 + h.values.nbytes for h in (c.heat for c in self.cells) if h)
 
     @property
+    def to_make(self) -> list[Cell]:
+        """The cells with a map of their own: what is the same for every class is made once."""
+        first = self.asked.classes[0]
+        return [c for c in self.cells if c.aim == first or methods()[c.method].class_specific]
+
+    @property
     def heats(self) -> list[HeatMap]:
         return [cell.heat for cell in self.cells if cell.heat is not None]
 
@@ -256,19 +262,18 @@ class _Work:
                 del given[name]
         return given
 
-    def _aim(self, aim: str, trace: Trace, model: str) -> tuple[int | None, int | None]:
-        """The class meant for this model, and the contrast chosen above where it is meant too."""
+    def _aim(self, aim: str, trace: Trace, model: str) -> tuple[int, int | None]:
+        """The class meant for this model, and the contrast chosen above, which all rows have but
+        those of that class itself."""
         scene, vit = self.found.asked.scene, trace.model
+        against = self._named(scene.against, vit, model)
         if aim in RANKS:
-            best = trace.top(RANKS[aim] + 1)
-            return best[-1][0], None
-        if aim != CHOSEN:
-            return vit.find_class(aim), None
-        target, against = (
-            self._named(index, vit, model) for index in (scene.target, scene.against)
-        )
-        if target is None:
-            target = trace.top(1)[0][0]
+            target = trace.top(RANKS[aim] + 1)[-1][0]
+        elif aim != CHOSEN:
+            target = vit.find_class(aim)
+        else:
+            chosen = self._named(scene.target, vit, model)
+            target = trace.top(1)[0][0] if chosen is None else chosen
         return target, None if against == target else against
 
     def _named(self, index: int | None, vit: VisionModel, model: str) -> int | None:

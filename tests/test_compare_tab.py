@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app import compare_answers, handlers
+from app import compare_answers, compare_names, handlers
 from app.compare_events import ask
 from app.comparing import CHOSEN, MOST, Asked, Comparison, check, comparing
 from app.desks import Desk
@@ -103,6 +103,45 @@ def test_the_class_above_is_found_by_name_in_other_models(studio: Studio, desk: 
     assert one.target.index != two.target.index  # type: ignore[union-attr]
 
 
+def test_the_contrast_holds_for_every_row_and_every_name_says_so(
+    studio: Studio, desk: Desk
+) -> None:
+    scene = Scene(model="one", target=LABELS.index("teapot"), against=2)
+    classes = (CHOSEN, "espresso", "@1")
+    want = asked(studio, desk, methods=("relevance", "rollout"), classes=classes, scene=scene)
+    found = last(comparing(studio, desk, want))
+    rows = {cell.aim: cell.heat for cell in found.cells if cell.method == "relevance"}
+    against = {aim: heat.against and heat.against.label for aim, heat in rows.items() if heat}
+    assert against == {CHOSEN: "espresso", "espresso": None, "@1": "espresso"}
+    names = [name for name, _ in compare_names.choices("en", found)]
+    itself = "espresso, without a contrast: it is the class held against"
+    assert names[0] == "1. Relevance · teapot, not espresso"
+    assert names[2] == f"3. Relevance · {itself}"
+    assert names[3].endswith(", not espresso")
+    table = compare_answers.table("en", found, Display(), [])
+    assert len(re.findall(r"<span>maps for [^<]* %\), not espresso</span>", table)) == 2
+    assert ", without a contrast: it is the class held against</span>" in table
+    agreed = compare_answers.agreements("en", found, Display())
+    assert "Relevance · teapot, not espresso</th>" in agreed
+    assert f"They explain: teapot, not espresso; no class in particular; {itself}" in agreed
+
+
+def test_the_end_counts_what_was_to_be_made(studio: Studio, desk: Desk) -> None:
+    want = asked(studio, desk, classes=("lion", "teapot"))
+    found = last(comparing(studio, desk, want))
+    assert compare_answers.status("en", found) == (
+        "<p>Maps ready: 3 of 3. Cells that repeat a map that is the same for every class: 1.</p>"
+    )
+
+
+def test_the_first_pair_is_one_that_can_be_subtracted(studio: Studio, desk: Desk) -> None:
+    want = asked(studio, desk, classes=("lion", "teapot"))
+    found = last(comparing(studio, desk, want))
+    first = compare_names.first_pair(found)
+    assert [found.cells[place].method for place in first] == ["relevance", "relevance"]
+    assert "largest difference" in compare_answers.signed("en", found, Display(), first)
+
+
 def test_refused_cells_say_why_in_their_place(studio: Studio, desk: Desk) -> None:
     want = asked(studio, desk, models=("one", "headless", "absent"), classes=("lion", "dragon"))
     found = last(comparing(studio, desk, want))
@@ -129,7 +168,7 @@ def test_identical_weights_differ_by_nothing_on_the_page(studio: Studio, desk: D
 def test_two_maps_under_one_slider(studio: Studio, desk: Desk) -> None:
     want = asked(studio, desk, "lion", "koala", models=("one", "two"))
     found = last(comparing(studio, desk, want))
-    first = compare_answers.first_pair(found)
+    first = compare_names.first_pair(found)
     assert [found.cells[place].method for place in first] == ["rollout", "rollout"]
     html = compare_answers.pair("en", found, Display(), first)
     assert html.count("<img") == 2
