@@ -59,23 +59,26 @@ def connect(
         vit = page.studio.models.ready(wish.scene.model)
         return links.view_of(wish, tab, step_of(step), photo, vit)
 
-    def words(lang: str, view: View, values: tuple[Any, ...], key: str) -> str:
-        own = view.photo is None and values[0].photo is not None
-        told = [say(lang, key), *([say(lang, "link_own_photo")] if own else [])]
-        return lines(told)
+    def own(view: View, values: tuple[Any, ...]) -> bool:
+        """Whether the photo is the visitor's own, which is never in what is told."""
+        return view.photo is None and values[0].photo is not None
 
     @guard
     def copy(lang: str, request: gr.Request, *values: Any) -> tuple[Any, str]:
         view = current(request, values)
         shown = gr.update(value=view.query(), visible=True)
-        return shown, words(lang, view, values, "link_copied")
+        key = "link_copied_own" if own(view, values) else "link_copied"
+        return shown, lines([say(lang, key)])
 
     @guard
     def save(lang: str, request: gr.Request, *values: Any) -> tuple[str, str]:
         view = current(request, values)
-        path = page.desk(request).folder / f"{view.photo or 'view'}.view.json"
+        path = page.desk(request).folder / (
+            f"{view.photo}.view.json" if view.photo else "view.json"
+        )
         path.write_text(view.to_json(), encoding="utf-8")
-        return str(path), words(lang, view, values, "link_saved")
+        key = "link_saved_own" if own(view, values) else "link_saved"
+        return str(path), lines([say(lang, key)])
 
     made = panel.copy.click(copy, asked, [panel.address, panel.note], js=_TAB, **QUIET)
     made.success(None, panel.address, panel.address, js=_COPY, api_visibility="private")
@@ -139,7 +142,10 @@ def connect(
         if view.photo is not None:
             path = example_photos.names()[view.photo]
             now = handlers.choose_photo(page.studio, desk, now, path) or now
-        now = replace(now, target=fitted.target, against=fitted.against)
+        if now.photo is not None:
+            now = replace(now, target=fitted.target, against=fitted.against)
+        elif fitted.target is not None or fitted.against is not None:
+            notes.append(say(lang, "link_class_left"))
         if view.look is not None:
             try:
                 now = looking(desk, vit, now, view.look)

@@ -60,15 +60,16 @@ class View:
     look: Look | None = None
 
     def query(self) -> str:
-        """The view as the query of an address, without "?"; what is usual is left out."""
+        """The view as the query of an address, without "?"; what is usual is left out, and so are
+        the classes where the photo is not in it that they were chosen for."""
         usual = asdict(Display())
+        aims = {"target": _index(self.target), "against": _index(self.against)}
         found: dict[str, Any] = {
             "photo": self.photo,
             "model": self.model,
             "tab": self.tab,
             "step": self.step if self.tab == "anatomy" else None,
-            "target": _index(self.target),
-            "against": _index(self.against),
+            **(aims if self.photo is not None else {}),
             "methods": None if self.methods is None else ",".join(self.methods),
             **{name: v for name, v in self.display.items() if v != usual[name]},
         }
@@ -168,23 +169,26 @@ def read(raw: Raw) -> tuple[View, list[Sentence]]:
         problems.append(_refusal(name, value, ", ".join(known)))
         return None
 
-    photos = example_photos.names()
+    model, listed = raw.get("model"), raw.get("methods")
+    if model is not None and not isinstance(model, str):
+        problems.append(_refusal("model", model, "a name"))
+    if listed is not None and not isinstance(listed, list):
+        problems.append(_refusal("methods", listed, ", ".join(methods())))
     chosen = []
-    for name in _list(raw.get("methods")):
+    for name in listed if isinstance(listed, list) else []:
         if isinstance(name, str) and name in methods():
             chosen.append(name)
         else:
             problems.append(_refusal("methods", name, ", ".join(methods())))
-    model = raw.get("model")
     return (
         View(
-            photo=one_of("photo", raw.get("photo"), photos),
+            photo=one_of("photo", raw.get("photo"), example_photos.names()),
             model=model.strip() or None if isinstance(model, str) else None,
             tab=one_of("tab", raw.get("tab"), TABS),
             step=one_of("step", raw.get("step"), STEPS),
             target=raw.get("target"),
             against=raw.get("against"),
-            methods=tuple(dict.fromkeys(chosen)) if raw.get("methods") is not None else None,
+            methods=tuple(dict.fromkeys(chosen)) if isinstance(listed, list) else None,
             parameters=_settings(raw.get("parameters"), problems),
             display=_display(raw.get("display"), problems),
             look=_look(raw.get("look"), problems),
@@ -212,7 +216,14 @@ def fit(view: View, vit: VisionModel) -> tuple[Fitted, list[Sentence]]:
         except (ValueError, TypeError) as error:
             problems.append(error.args[0])
             aims.append(None)
-    if aims[0] == aims[1]:
+    if aims[0] is not None and aims[0] == aims[1]:
+        problems.append(
+            Sentence(
+                "view_same_contrast",
+                "The contrast is the class itself ({label}), so it is left out; choose another.",
+                label=vit.label(aims[0]),
+            )
+        )
         aims[1] = None
     adapter = vit.adapter
     parameters: dict[str, dict[str, Any]] = {}
@@ -293,12 +304,12 @@ def _usual(parameter: Parameter, depth: int) -> Any:
 def _settings(given: Any, problems: list[Sentence]) -> dict[str, dict[str, Any]]:
     """Settings of methods there are, in the setting's own type; their range is checked later."""
     found: dict[str, dict[str, Any]] = {}
-    for name, settings in (given if isinstance(given, Mapping) else {}).items():
+    for name, settings in _table("parameters", given, problems).items():
         if name not in methods():
             problems.append(_refusal("methods", name, ", ".join(methods())))
             continue
         kinds = {parameter.name: parameter.kind for parameter in find_method(name).parameters}
-        for setting, value in (settings if isinstance(settings, Mapping) else {}).items():
+        for setting, value in _table(str(name), settings, problems).items():
             typed = _typed(value, kinds.get(str(setting), "choice"))
             found.setdefault(name, {})[str(setting)] = typed
     return found
@@ -327,8 +338,11 @@ def _display(given: Any, problems: list[Sentence]) -> dict[str, Any]:
         "smooth": (_switch, "0, 1"),
     }
     found = {}
-    for name, value in (given if isinstance(given, Mapping) else {}).items():
-        if name not in checks or value is None:
+    for name, value in _table("display", given, problems).items():
+        if value is None:
+            continue
+        if name not in checks:
+            problems.append(_refusal("display", name, ", ".join(checks)))
             continue
         check, known = checks[name]
         fine = check(value)
@@ -340,9 +354,12 @@ def _display(given: Any, problems: list[Sentence]) -> dict[str, Any]:
 
 
 def _look(given: Any, problems: list[Sentence]) -> Look | None:
-    if not isinstance(given, Mapping) or given.get("kind") is None:
+    if given is None:
         return None
-    kind, side = given["kind"], _typed(given.get("long_side"), "integer")
+    if not isinstance(given, Mapping):
+        problems.append(_refusal("look", given, "an object with kind and long_side"))
+        return None
+    kind, side = given.get("kind"), _typed(given.get("long_side"), "integer")
     if kind not in LOOKS:
         problems.append(_refusal("look", kind, ", ".join(LOOKS)))
         return None
@@ -380,8 +397,12 @@ def _among(known: tuple[str, ...]) -> Callable[[Any], str | None]:
     return lambda value: value if value in known else None
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _table(name: str, given: Any, problems: list[Sentence]) -> Mapping[Any, Any]:
+    """Names and values; nothing, and a sentence, where something else was given."""
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    problems.append(_refusal(name, given, "an object of names and values"))
+    return {}
 
 
 def _named(index: int | None, vit: VisionModel | None) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -370,7 +371,10 @@ def test_hover_shows_the_traced_row_without_asking_the_server(
         np.testing.assert_allclose(now["values"], mean[token], atol=1e-3 * mean[token].max())
         assert sum(now["values"]) == pytest.approx(1, abs=2e-3)
         text = line.inner_text()
-        assert f"patch in row {row + 1}, column {column + 1} looks most" in text
+        assert f"patch in row {row + 1}, column {column + 1} looks " in text
+        share = re.search(r"looks most .*, ([\d.]+)\u00a0% of .* in ([\d.]+)\u00a0% of", text)
+        assert share is None or float(share[1]) > float(share[2])  # more than its even share
+        assert (share is None) == ("looks about evenly over the photo" in text)
         peak = int(mean[token][trace.prefix :].argmax())
         assert f"patch in row {peak // columns + 1}, column {peak % columns + 1}:" in text
     assert asked == []

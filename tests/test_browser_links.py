@@ -156,4 +156,11 @@ def test_an_own_photo_is_not_in_the_link(server: Server, page: Page, tmp_path: P
     page.locator("#vs-link-note", has_text="Your own photo is not in it").wait_for()
     link = page.locator("#vs-link-address").locator("textarea, input").first.input_value()
     assert "photo=" not in link
+    assert "target=" not in link
     assert "model=embedded" in link
+    assert len(note(page)) == 1  # which does not promise the photo or the class
+
+
+def test_a_class_without_its_photo_is_left_out_in_a_sentence(server: Server, page: Page) -> None:
+    visit(server, page, "?target=3&against=1")
+    page.locator("#vs-link-note", has_text="The class is left out").wait_for()

@@ -101,6 +101,43 @@ def test_a_wrong_value_is_left_out_in_one_sentence(query: str, said: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ({"model": 3}, "model cannot be 3 here, so that is left out; it can be: a name."),
+        ({"methods": "rollout"}, "methods cannot be rollout here"),
+        ({"methods": {"a": 1}}, "methods cannot be {'a': 1} here"),
+        ({"look": "whole"}, "look cannot be whole here"),
+        ({"look": {"long_side": 448}}, "look cannot be None here"),
+        ({"parameters": [1]}, "parameters cannot be [1] here"),
+        ({"parameters": {"rollout": 3}}, "rollout cannot be 3 here"),
+        ({"display": "x"}, "display cannot be x here"),
+        ({"display": {"shine": 1}}, "display cannot be shine here"),
+    ],
+)
+def test_a_wrong_kind_of_value_is_left_out_in_one_sentence(raw: dict[str, Any], said: str) -> None:
+    view, problems = read(raw)
+    assert [str(p)[: len(said)] for p in problems] == [said]
+    assert view == View()
+
+
+def test_a_contrast_that_is_the_class_itself_is_left_out_in_a_sentence() -> None:
+    fitted, problems = fit(View(target="teapot", against={"index": LABELS.index("teapot")}), VIT)
+    assert fitted.target == LABELS.index("teapot")
+    assert fitted.against is None
+    assert [str(p) for p in problems] == [
+        "The contrast is the class itself (teapot), so it is left out; choose another."
+    ]
+
+
+def test_classes_chosen_for_an_own_photo_are_not_in_the_link() -> None:
+    told = view_of(REQUEST, "explain", None, None, VIT)
+    assert "target=" not in told.query()
+    assert "against=" not in told.query()
+    assert json.loads(told.to_json())["target"] == {"index": 3, "label": VIT.label(3)}
+    assert "target=3&against=1" in view_of(REQUEST, "explain", None, "lion", VIT).query()
+
+
+@pytest.mark.parametrize(
     ("query", "said"),
     [
         ("target=77", "class"),

@@ -453,7 +453,15 @@ def test_shares_count_the_area_of_the_photo() -> None:
     heat = heat_map(values, photo=photo, geometry=whole(photo, (2, 2)))
     part = strongest_part(heat)
     assert part is not None
-    assert part.share == pytest.approx(1 / 9)
+    assert part.share == part.even == pytest.approx(1 / 9)
+
+
+def test_alt_text_of_an_even_map_names_no_part() -> None:
+    photo = random_photo(90, 120)
+    values = np.linspace(1, 1.15, 9).reshape(3, 3)
+    text = alt_text(heat_map(values, photo=photo, geometry=whole(photo, (3, 3))))
+    assert text.key == "alt_even"
+    assert text.startswith("Rollout: spread about evenly, no part of the photo stands out; 4 %")
 
 
 def test_alt_text_of_other_maps() -> None:

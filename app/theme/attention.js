@@ -259,6 +259,7 @@ const drawScale = (values, limit) => {
   $('.scale .top').textContent = values ? percent(limit) + (fixed ? ' +' : '') : '';
   $('.scale .note').textContent = fill(run ? 'attention_scale_run' : fixed ? 'attention_scale_fixed' : 'attention_scale_own');
 };
+const EVEN = 1.1;  // below this many times its even share a part does not stand out, as in alt texts
 const drawLine = (values, token) => {
   const line = $('.line');
   let text;
@@ -273,13 +274,16 @@ const drawLine = (values, token) => {
       sums[at] += values[j]; areas[at] += 1;
       if (values[j] > values[P + largest]) largest = cell;
     }
-    const best = sums.indexOf(Math.max(...sums)), words = {
+    const dense = Array.from(sums, (sum, at) => (areas[at] ? sum / areas[at] : 0));
+    const best = dense.indexOf(Math.max(...dense)), onPhoto = total - prefix || 1;
+    const even = sums[best] / onPhoto < EVEN * areas[best] / (h * w) ? '_even' : '';
+    const words = {
       block, head: headName(), query: tokenName(token), region: texts.regions[best],
-      share: percent(sums[best] / (total || 1)), area: percent(areas[best] / (h * w)),
+      share: percent(sums[best] / onPhoto), area: percent(areas[best] / (h * w)),
       prefix: percent(prefix / (total || 1)), peak: tokenName(P + largest),
       value: percent(values[P + largest]), mean: percent(total / N),
     };
-    text = fill(who ? 'attention_line_who' : 'attention_line', words);
+    text = fill((who ? 'attention_line_who' : 'attention_line') + even, words);
     if (P && !who) text += ' ' + fill('attention_line_prefix', words);
   }
   if (line.textContent === text) return;

@@ -31,13 +31,18 @@ REGIONS = (
 SIDE = 360
 """The longer side the map is counted at, in pixels; a multiple of 3."""
 
+EVEN = 1.1
+"""Below this many times its even share, a part does not stand out."""
+
 
 @dataclass(frozen=True)
 class Part:
-    """One ninth of the photo: its name, and its share of the map's total (0..1)."""
+    """One ninth of the photo: its name, its share of the map's total (0..1), and the share that
+    it would have of a map that is the same everywhere."""
 
     name: Sentence
     share: float
+    even: float
 
 
 def strongest_part(heat: HeatMap, sign: int = 1) -> Part | None:
@@ -50,15 +55,19 @@ def strongest_part(heat: HeatMap, sign: int = 1) -> Part | None:
     height = 3 * max(1, round(heat.photo.height * ratio / 3))
     width = 3 * max(1, round(heat.photo.width * ratio / 3))
     small = replace(heat.geometry, photo_size=(height, width))
-    values = np.nan_to_num(small.spread(heat.values.astype(np.float64))) * sign
-    values = np.clip(values, 0, None)
+    spread = small.spread(heat.values.astype(np.float64))
+    values = np.clip(np.nan_to_num(spread) * sign, 0, None)
     largest = values.max()
     if largest <= 0:
         return None
     values /= largest  # sums of very large or very small numbers stay finite
-    parts = values.reshape(3, height // 3, 3, width // 3).sum(axis=(1, 3))  # (3, 3)
+    parts, seen = (
+        each.reshape(3, height // 3, 3, width // 3).sum(axis=(1, 3))  # (3, 3)
+        for each in (values, ~np.isnan(spread))
+    )
     row, column = np.unravel_index(int(parts.argmax()), parts.shape)
-    return Part(REGIONS[row][column], float(parts[row, column] / parts.sum()))
+    share, even = (float(each[row, column] / each.sum()) for each in (parts, seen))
+    return Part(REGIONS[row][column], share, even)
 
 
 def alt_text(heat: HeatMap) -> Sentence:
@@ -95,6 +104,14 @@ def alt_text(heat: HeatMap) -> Sentence:
             best_share=_percent(best.share),
             worst=worst.name,
             worst_share=_percent(worst.share),
+            unseen=unseen,
+        )
+    if best and best.share < EVEN * best.even:
+        return Sentence(
+            "alt_even",
+            "{title}: spread about evenly, no part of the photo stands out{prefix}{unseen}.",
+            title=heat.title,
+            prefix=_prefix(heat),
             unseen=unseen,
         )
     if best:
