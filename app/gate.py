@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from gradio.route_utils import API_PREFIX
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+
+logger = logging.getLogger(__name__)
 
 MAX_BODY = 2_000_000
 """Bytes of a request that is not an upload; uploads have Gradio's own limit."""
@@ -23,7 +26,7 @@ class BodyTooLargeError(Exception):
 
 
 class Gate:
-    """ASGI middleware: refuses relayed web addresses (403) and oversized bodies (413).
+    """ASGI middleware: refuses relayed web addresses (403), oversized bodies (413), nonsense (400).
 
     Gradio would fetch any public address for a visitor; here photos come only as files. The
     body is counted while it is read, because a chunked request declares no length. Nothing is
@@ -39,21 +42,18 @@ class Gate:
             await self.app(scope, receive, send)
             return
         path: str = scope["path"]
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
         if _relays(path):
             await _refuse(send, 403)
-            return
-        if path == UPLOAD:
-            await self.app(scope, receive, send)
-            return
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
-        if not declared.isdigit() or int(declared) > self.max_body:
+        elif path == UPLOAD:
+            await self._answered(scope, receive, send)
+        elif not declared.isdigit() or int(declared) > self.max_body:
             await _refuse(send, 413)
-            return
-        await self._counted(scope, receive, send)
+        else:
+            await self._answered(scope, self._counted(receive), send)
 
-    async def _counted(self, scope: Message, receive: Receive, send: Send) -> None:
+    def _counted(self, receive: Receive) -> Receive:
         received = 0
-        started = False
 
         async def count() -> Message:
             nonlocal received
@@ -63,16 +63,24 @@ class Gate:
                 raise BodyTooLargeError
             return message
 
+        return count
+
+    async def _answered(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Hand the request on; one that Gradio breaks at (no such function, no file) gets 400."""
+        started = False
+
         async def note(message: Message) -> None:
             nonlocal started
             started = True
             await send(message)
 
         try:
-            await self.app(scope, count, note)
-        except BodyTooLargeError:
+            await self.app(scope, receive, note)
+        except Exception as error:
+            status = 413 if isinstance(error, BodyTooLargeError) else 400
+            logger.warning("%s was asked what has no answer: %r", scope["path"], error)
             if not started:
-                await _refuse(send, 413)
+                await _refuse(send, status)
 
 
 def _relays(path: str) -> bool:

@@ -50,8 +50,21 @@ def accept(model: VisionModel, capture: Capture, pixels: Tensor) -> Support:
                     expected=cells[0],
                 ),
             )
+    if len(capture.deviations) < adapter.checks:
+        return Support(
+            False,
+            Sentence(
+                "check_unseen",
+                "Only {seen} of {expected} attention layers hand what they made to an output "
+                "layer that is known by its weight (a weight that is computed first, as in LoRA "
+                "or weight normalisation, is not), so attention is not shown; merge such "
+                "weights.",
+                seen=len(capture.deviations),
+                expected=adapter.checks,
+            ),
+        )
     worst = max(capture.deviations, default=float("inf"))
-    if len(capture.deviations) < adapter.checks or not worst <= _TOLERANCE.get(model.dtype, 1e-5):
+    if not worst <= _TOLERANCE.get(model.dtype, 1e-5):
         return Support(
             False,
             Sentence(

@@ -49,6 +49,7 @@ class Capture(TorchFunctionMode):
         self.tensors: dict[tuple[str, int], Tensor] = {}
         self.deviations: list[float] = []
         self.adapter = adapter
+        self.draws = False  # whether the pass left something to chance
         self._watch = adapter.watch()
         self._keep = frozenset(keep)
         self._values, self._check = values, check
@@ -149,6 +150,15 @@ class Capture(TorchFunctionMode):
                 self._last = None
         return output
 
+    def _dropout(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
+        p, training = (
+            kwargs.get(name, args[place] if len(args) > place else usual)
+            for place, (name, usual) in enumerate((("p", 0.5), ("training", True)), start=1)
+        )
+        self.draws = self.draws or bool(training and p)
+        output: Tensor = func(*args, **kwargs)
+        return output
+
     # -- other tensors ---------------------------------------------------------------------
 
     def _norm(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
@@ -240,6 +250,7 @@ _SDPA_NAMES = (
 _HANDLERS: dict[Any, Callable[[Capture, Callable[..., Any], Any, Any], Any]] = {
     F.scaled_dot_product_attention: Capture._fused,
     F.multi_head_attention_forward: Capture._multi_head,
+    F.dropout: Capture._dropout,
     F.layer_norm: Capture._norm,
     F.rms_norm: Capture._norm,
     F.linear: Capture._linear,

@@ -37,6 +37,11 @@ __all__ = ["MapRecipe", "RecipeError", "open_recipe", "recipe_of", "replay", "sa
 MOST = 1000
 """Maps of one recipe."""
 
+MOST_THREADS = 512
+"""More cannot be begun on every machine, and a failure to begin one ends the process."""
+
+_AIMS = ("target", "against")
+
 Load = Callable[..., VisionModel]
 """Called with a model's name; ``size=`` and ``dtype=`` are given where they are not its own."""
 
@@ -171,7 +176,7 @@ def replay(
 
 
 def _made_again(trace: Trace, made: Mapping[str, Any]) -> HeatMap:
-    target, against = (_class(trace.model, made[aim]) for aim in ("target", "against"))
+    target, against = (_class(trace.model, made[aim]) for aim in _AIMS)
     heat = explain(made["method"], trace, target, against, **made["parameters"])
     return cast(HeatMap, heat)
 
@@ -179,7 +184,7 @@ def _made_again(trace: Trace, made: Mapping[str, Any]) -> HeatMap:
 def _looked_again(vit: VisionModel, photo: Photo, made: Mapping[str, Any]) -> HeatMap:
     """A map that is the mean of separate looks through windows."""
     looks = SeparateLooks(vit, photo, made["windows"]["long_side"], made["windows"]["overlap"])
-    target, against = (_class(vit, made[aim]) for aim in ("target", "against"))
+    target, against = (_class(vit, made[aim]) for aim in _AIMS)
     return looks.explain(made["method"], target, against, **made["parameters"])
 
 
@@ -293,8 +298,8 @@ def _check(made: Any, path: Path) -> None:
         and all(isinstance(made.get(name), dict) for name in ("preprocessing", "versions"))
         and _size(made["preprocessing"].get("size"))
         and _setting_names(made.get("parameters"))
-        and all(made.get(name) is None or _aim(made[name]) for name in ("target", "against"))
-        and _whole(made.get("threads"), 1, 4096)
+        and all(name in made and (made[name] is None or _aim(made[name])) for name in _AIMS)
+        and _whole(made.get("threads"), 1, MOST_THREADS)
         and ("windows" not in made or _windows(made["windows"]))
     )
     if not fine:

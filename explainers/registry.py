@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
+from explainers.scalars import shown
 from explainers.sentence import Sentence
 
 Question = Literal["look", "counted", "without", "sees"]
@@ -128,13 +129,13 @@ def methods() -> Mapping[str, Method]:
 
 def find_method(name: str) -> Method:
     """The declaration of ``name``; ValueError lists the known names."""
-    if name not in _METHODS:
+    if not isinstance(name, str) or name not in _METHODS:
         known = ", ".join(_METHODS)
         raise ValueError(
             Sentence(
                 "unknown_method",
                 "There is no method {name!r}; choose one of: {known}.",
-                name=name,
+                name=name if isinstance(name, str) else shown(name),
                 known=known,
             )
         )

@@ -24,6 +24,7 @@ from explainers.models.errors import ModelError
 from explainers.models.sizes import uncut, whole_size
 from explainers.models.vision_model import VisionModel
 from explainers.registry import Method, Support, find_method
+from explainers.scalars import real_number, shown, whole_number
 from explainers.sentence import Sentence
 from explainers.trace import Trace
 
@@ -56,36 +57,29 @@ class SeparateLooks:
         smaller than one window. None: two windows along its short side. overlap: 0..0.9.
         ModelError for more than `MOST` windows.
         """
-        if not 0 <= overlap <= 0.9:
+        share = real_number(overlap)
+        if share is None or not 0 <= share <= 0.9:
             raise ValueError(
                 Sentence(
                     "windows_overlap",
                     "Windows share between 0 and 0.9 of their side; got {overlap}.",
-                    overlap=overlap,
+                    overlap=shown(overlap),
                 )
             )
         self.model = uncut(model.native or model)
         self.photo = photo
-        self.overlap = overlap
-        self.long_side = windowed_long_side(self.model, photo, long_side, overlap)
+        self.overlap = share
+        self.long_side = windowed_long_side(self.model, photo, long_side, share)
         self.geometry = self._geometry()
         self.cells = self.model.adapter.grid(self.model.preprocessing.size)
         rows, columns = (
-            starts(whole, cells, overlap)
+            starts(whole, cells, share)
             for whole, cells in zip(self.geometry.grid, self.cells, strict=True)
         )
         self.shape = len(rows), len(columns)
         self.places = tuple((row, column) for row in rows for column in columns)
         if len(self) > MOST:
-            raise ModelError(
-                Sentence(
-                    "windows_many",
-                    "That would be {count} windows, and at most {most} are looked through; take "
-                    "a shorter long side.",
-                    count=len(self),
-                    most=MOST,
-                )
-            )
+            raise _too_many(len(self))
         self._pixels: np.ndarray | None = None
         self._traces: dict[int, Trace] = {}
         self._lock = threading.RLock()
@@ -285,8 +279,23 @@ def windowed_long_side(
     least = max(window / side for window, side in sides) * max(photo.height, photo.width)
     if long_side is None:
         return math.ceil(least * (2 - overlap))
+    asked, window = whole_number(long_side), max(model.preprocessing.size)
+    if asked is not None and asked > MOST * window:  # before anything of that size is laid out
+        raise _too_many(asked // window)
     whole_size(photo, model.adapter.patch, long_side)  # refuses what is no number of pixels
     return max(int(long_side), math.ceil(least))
+
+
+def _too_many(count: int) -> ModelError:
+    return ModelError(
+        Sentence(
+            "windows_many",
+            "That would be {count} windows, and at most {most} are looked through; take a "
+            "shorter long side.",
+            count=shown(count),
+            most=MOST,
+        )
+    )
 
 
 def _mean(heats: Sequence[HeatMap], which: str) -> Target | None:

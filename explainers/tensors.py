@@ -13,6 +13,7 @@ from explainers.capture import Capture, stored_as
 from explainers.models.adapters import NAMES, Adapter
 from explainers.models.errors import ModelError
 from explainers.models.vision_model import VisionModel
+from explainers.scalars import shown
 from explainers.sentence import Sentence
 
 FINAL = "final"
@@ -85,9 +86,17 @@ class Tensors:
 
 def to_keep(names: Collection[str]) -> set[str]:
     """What has to be kept for some tensors: a block's output is what enters the next one."""
-    unknown = sorted({*names} - {*NAMES})
+    given = [names] if isinstance(names, str) or not isinstance(names, Collection) else names
+    unknown = [shown(name) for name in given if name not in NAMES]
     if unknown:
-        raise ValueError(f"cannot keep {', '.join(unknown)}; names: {', '.join(NAMES)}")
+        raise ValueError(
+            Sentence(
+                "keep_unknown",
+                "A trace cannot keep {unknown}; choose from: {names}.",
+                unknown=", ".join(unknown),
+                names=", ".join(NAMES),
+            )
+        )
     return {*names, "input"} if "output" in names else {*names}
 
 

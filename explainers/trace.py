@@ -59,7 +59,14 @@ class Trace:
     def __getitem__(self, index: int) -> Trace:
         place = whole_number(index)
         if place is None or not -len(self) <= place < len(self):
-            raise IndexError(f"photo index must be in 0..{len(self) - 1}, got {shown(index)}")
+            raise IndexError(
+                Sentence(
+                    "trace_index",
+                    "The photo must be a whole number in 0..{last}, got {index}.",
+                    last=len(self) - 1,
+                    index=shown(index),
+                )
+            )
         index = place % len(self)
         if len(self) == 1:
             return self
@@ -161,6 +168,7 @@ class Trace:
         Not run again where a gradient pass has kept them.
         """
         shared = self._one()._gradients
+        block = index_in("block", block, self.depth)
         if shared is not None and block == self.depth - 1 and name in shared[1].tensors:
             return shared[1].tensors[name][0]
         return self._tensors.features(name, block)[0]
@@ -171,6 +179,7 @@ class Trace:
         Not where gradients were asked for before: their pass has kept v.
         """
         shared = self._one()._gradients
+        block = index_in("block", block, self.depth)
         return self._tensors.values(block)[0] if shared is None else shared[1].values[block]
 
     # -- attention ---------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from explainers.acceptance import accept
 from explainers.capture import Capture
 from explainers.gradients import Graph, forward_with_graph
 from explainers.image import Photo
+from explainers.models.errors import ModelError
 from explainers.models.vision_model import VisionModel
 from explainers.sentence import Sentence
 from explainers.tensors import Tensors, to_keep
@@ -42,6 +43,14 @@ def trace(
             capture = Capture(model.adapter, keep=to_keep(keep), check=check)
             with capture:
                 logits = model.logits(pixels)
+    if capture.draws:
+        raise ModelError(
+            Sentence(
+                "model_draws",
+                "The model drops numbers at random although it is in evaluation mode, so every "
+                "answer is another; switch dropout off in its forward pass.",
+            )
+        )
     if check:
         model.attention_check = accept(model, capture, pixels)
     adapter, size = model.adapter, pixels.shape[-2:]

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -327,6 +328,23 @@ def test_gate(path: str, chunks: list[bytes], declared: int | None, status: int)
     found, received = through_gate(path, list(chunks), declared)
     assert found == status
     assert received <= 11
+
+
+def test_a_request_that_gradio_breaks_at_gets_an_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def application(scope, receive, send):  # type: ignore[no-untyped-def]
+        raise KeyError(99999)
+
+    sent: list[Any] = []
+
+    async def send(message):  # type: ignore[no-untyped-def]
+        sent.append(message)
+
+    scope = {"type": "http", "path": "/gradio_api/queue/join", "headers": []}
+    asyncio.run(Gate(application)(scope, None, send))  # type: ignore[arg-type]
+    assert sent[0]["status"] == 400
+    assert "KeyError(99999)" in caplog.text
 
 
 # -- the address ---------------------------------------------------------------------------

@@ -187,7 +187,7 @@ def test_what_is_no_recipe_is_refused(contents: str, tmp_path: Path) -> None:
 def test_forged_values_are_refused(tmp_path: Path) -> None:
     fine = recipe_of(made("rollout"))
     for name, value in {
-        "threads": 0,
+        "threads": 4096,
         "model": ["embedded"],
         "target": {"index": "0", "label": "x"},
         "parameters": {"progress": 3},
@@ -196,6 +196,11 @@ def test_forged_values_are_refused(tmp_path: Path) -> None:
     }.items():
         path = tmp_path / "recipe.json"
         path.write_text(MapRecipe(({**fine.maps[0], name: value},), True).to_json())
+        with pytest.raises(RecipeError, match="holds no recipe"):
+            open_recipe(path)
+    for name in fine.maps[0].keys() - {"geometry"}:
+        missing = {key: value for key, value in fine.maps[0].items() if key != name}
+        path.write_text(MapRecipe((missing,), True).to_json())
         with pytest.raises(RecipeError, match="holds no recipe"):
             open_recipe(path)
     path.write_text(MapRecipe(({**fine.maps[0], "method": "magic"},), True).to_json())

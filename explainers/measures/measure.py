@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -121,6 +122,27 @@ _REFERENCES: WeakKeyDictionary[Trace, dict[int, dict[Hashable, np.ndarray]]] = W
 _LOCK = threading.Lock()
 
 
+def _demand_map(heat: Any, trace: Trace) -> None:
+    if not isinstance(heat, HeatMap):
+        raise TypeError(
+            Sentence(
+                "measure_map",
+                "One HeatMap was expected, and {kind} came; make it with explain first.",
+                kind=type(heat).__name__,
+            )
+        )
+    if heat.photo.sha256 != trace.photo.sha256:
+        raise ValueError(
+            Sentence(
+                "measure_photo",
+                "The map is of {map}, and the trace of {photo}; give the trace that the map was "
+                "made from.",
+                map=heat.photo.name,
+                photo=trace.photo.name,
+            )
+        )
+
+
 def measure(
     heat: HeatMap,
     trace: Trace,
@@ -136,9 +158,11 @@ def measure(
     map's own, or the photo's top class. Costs 26 forward passes, and for the next maps of this
     trace and class 15; full=True adds 140 for the random orders, once for all maps and both
     kinds, and 15 for the centre. progress may raise `Cancelled`; finished parts are kept.
-    Raises ModelError for a model without classes and for a map of colours.
+    Raises ModelError for a model without classes and for a map of colours, ValueError for a
+    map of another photo.
     """
     demand_trace(trace)
+    _demand_map(heat, trace)
     if target is None and heat.target is not None:
         target = heat.target.index
     aim = find_target(trace, target)

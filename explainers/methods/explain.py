@@ -77,26 +77,20 @@ def _explain_one(
                 )
             )
         objective = Objective(aim.index, None if contrast is None else contrast.index)
+    elif trace.model.classes:  # not needed; yet a class that is not there is a mistake
+        for spec in (target, against):
+            if spec is not None:
+                trace.model.find_class(spec)
     # Whatever mode the caller is in: methods that need a graph enable it themselves.
     with torch.inference_mode(False), torch.no_grad():
-        finding = method.function(trace, objective, progress or _quiet, **chosen)
+        try:
+            finding = method.function(trace, objective, progress or _quiet, **chosen)
+        except (np.linalg.LinAlgError, torch.linalg.LinAlgError) as error:
+            raise _not_finite(method, trace) from error  # what else a decomposition fails of
     dtype = np.float64 if trace.pixels.dtype == torch.float64 else np.float32
     values = np.ascontiguousarray(finding.values, dtype=dtype)
     if not np.isfinite(values).all():
-        raise ModelError(
-            Sentence(
-                "not_finite_half",
-                "{method} gave numbers that are not finite in half precision; try float32.",
-                method=method.title,
-            )
-            if trace.pixels.dtype.itemsize < 4
-            else Sentence(
-                "not_finite",
-                "{method} gave numbers that are not finite for this model and photo; check the "
-                "weights for such numbers, and try another photo.",
-                method=method.title,
-            )
-        )
+        raise _not_finite(method, trace)
     geometry = _geometry(trace, values, finding.kind)
     heat = HeatMap(
         values=values,
@@ -120,6 +114,23 @@ def _explain_one(
     )
     heat.values.flags.writeable = False
     return heat
+
+
+def _not_finite(method: Method, trace: Trace) -> ModelError:
+    return ModelError(
+        Sentence(
+            "not_finite_half",
+            "{method} gave numbers that are not finite in half precision; try float32.",
+            method=method.title,
+        )
+        if trace.pixels.dtype.itemsize < 4
+        else Sentence(
+            "not_finite",
+            "{method} gave numbers that are not finite for this model and photo; check the "
+            "weights for such numbers, and try another photo.",
+            method=method.title,
+        )
+    )
 
 
 def _ranges(method: Method, trace: Trace, parameters: Mapping[str, Any]) -> tuple[int, int, int]:

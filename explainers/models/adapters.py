@@ -26,6 +26,19 @@ Grid = tuple[int, int]
 __all__ = ["NAMES", "YES", "Adapter", "BlockParts", "Pooling", "Stages", "Watched"]
 
 
+def no_graph(family: str) -> Support:
+    """For a model whose answer does not hang together with its input, as torch sees it."""
+    return Support(
+        False,
+        Sentence(
+            "no_graph",
+            "The forward pass of {family} leaves gradients out (torch.no_grad, or a detach), so "
+            "nothing can be asked of them; take that out of it.",
+            family=family,
+        ),
+    )
+
+
 class Adapter(EmbeddingViews):
     """Reads one model. Subclasses fill in the family's own places.
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from explainers.models.adapters import Adapter, BlockParts, Pooling
+from explainers.models.adapters import Adapter, BlockParts, Pooling, no_graph
 from explainers.models.errors import ModelError
 from explainers.sentence import Sentence
 
@@ -85,6 +85,8 @@ class EncoderAdapter(Adapter):
             pixels = drawn.to(first.device, first.dtype).requires_grad_()
             with _Outputs() as seen:
                 answer = self._module(pixels)
+            if not answer.requires_grad:
+                raise ModelError(no_graph(type(self._module).__name__).reason)
             # A fixed pattern of signs: no answer cancels another, and nothing is drawn.
             signs = torch.arange(answer.numel(), device=answer.device).remainder(2) * 2 - 1
             last = seen.outputs[-1]  # (N, 1, width)

@@ -27,7 +27,7 @@ def adapt(module: nn.Module, size: tuple[int, int] | None) -> Adapter:
     if is_token_model(module):
         blocks: list[nn.Module] = list(module.blocks)  # type: ignore[arg-type]
         parts = read_blocks(blocks)
-        if parts is not None:
+        if parts:
             return TimmAdapter(module, parts)
     if is_language_encoder(module):
         return TimmEncoderAdapter(module)

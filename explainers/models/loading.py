@@ -64,12 +64,21 @@ def load_model(
     pixels = None if size is None else pixel_size(size)
     target = find_device(device)
     precision = find_precision(dtype, target)
-    text = str(name)
+    text = str(name).strip()
     if text == AUTO:
         text = auto_name(cache_dir)
+    file = "://" not in text and text.lower().endswith(checkpoint.SUFFIXES)
+    if arch is not None and not file:
+        raise ModelError(
+            Sentence(
+                "arch_of_a_name",
+                "{name} has an architecture of its own; arch is for a file of weights only.",
+                name=text,
+            )
+        )
     if text == EMBEDDED:
         vit = _embedded(pixels, labels)
-    elif "://" not in text and text.lower().endswith(checkpoint.SUFFIXES):
+    elif file:
         vit = _from_file(Path(text), arch, labels, pixels, allow_pickle)
     else:
         vit = _from_hub(text, labels, pixels, progress, download, cache_dir)

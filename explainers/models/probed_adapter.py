@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from explainers.models.adapters import Adapter, BlockParts, Pooling
+from explainers.models.adapters import Adapter, BlockParts, Pooling, no_graph
 from explainers.models.encoder_adapter import patch_convolution, position_table, stored_size
 from explainers.models.errors import ModelError
 from explainers.models.probe import Layer, Probe
@@ -40,6 +40,7 @@ class ProbedAdapter(Adapter):
             )
         probe, answer = _probed(module, self.input_size)
         layers = probe.layers
+        self._graph = answer.requires_grad  # not where its forward pass leaves gradients out
         self.classes = answer.shape[-1]
         self.attends = bool(layers)
         self._convolution = patch_convolution(module)
@@ -72,7 +73,7 @@ class ProbedAdapter(Adapter):
 
     def _pooling(self, layers: list[Layer], answer: Tensor) -> tuple[Pooling, str]:
         """Which tokens feed the answer: those whose last attention output moves it."""
-        if not self._alike:
+        if not self._alike or not self._graph:
             return "other", "its own design"
         # A fixed pattern of signs: no number of the answer cancels another.
         signs = torch.arange(answer.numel(), device=answer.device).remainder(2) * 2 - 1
@@ -85,6 +86,9 @@ class ProbedAdapter(Adapter):
         if all(patches) and not any(before):
             return "avg", "avg"
         return ("all", "avg") if all(feeds) else ("other", f"{sum(feeds)} of {len(feeds)} tokens")
+
+    def gradients_support(self) -> Support:
+        return YES if self._graph else no_graph(self.family)
 
     def attention_support(self) -> Support:
         if self._alike:

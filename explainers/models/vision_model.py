@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,9 +22,10 @@ from explainers.models.families import adapt
 from explainers.models.labels import Labels, find_class, given_labels
 from explainers.models.libraries import open_up
 from explainers.models.library_preprocessing import read_preprocessing
-from explainers.models.preprocessing import Preprocessing, pixel_size
+from explainers.models.preprocessing import Preprocessing, pixel_size, require_whole_patches
 from explainers.models.quantised import NO_GRADIENTS, is_quantised, tensors_of
 from explainers.registry import Support, find_method
+from explainers.scalars import shown
 from explainers.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -89,29 +91,25 @@ class VisionModel:
         (see `Adapter.forward_tokens`).
         """
         if self.module.training:
-            raise ModelError(
-                Sentence(
-                    "model_training",
-                    "The model is in training mode, where dropout makes every answer another; "
-                    "call model.eval() first.",
-                )
-            )
+            raise ModelError(_TRAINING.reason)
         try:
             if keep is None:
                 answer = self.adapter.run(self.module, pixels)
             else:
                 answer = self.adapter.forward_tokens(pixels, keep)
-        except AssertionError as error:  # how timm's modules refuse a size
+        except ModelError:
+            raise
+        except (AssertionError, RuntimeError, ValueError) as error:  # a module's own refusals
             height, width = pixels.shape[-2:]
             raise ModelError(
                 Sentence(
                     "model_refuses",
-                    "{name} does not take an input of {height}×{width} pixels ({reason}); wrap "
-                    "it with the size that it was built for.",
+                    "{name} could not be run on an input of {height}×{width} pixels ({reason}); "
+                    "check its parts, and wrap it with the size that it was built for.",
                     name=self.name,
                     height=height,
                     width=width,
-                    reason=str(error).split("\n")[0].rstrip(".") or "it does not say why",
+                    reason=str(error).split("\n")[0].rstrip(".") or type(error).__name__,
                 )
             ) from error
         if not isinstance(answer, Tensor):
@@ -151,7 +149,10 @@ class VisionModel:
 
         row: the token whose look is asked for, where it is not the one that decides.
         """
-        for need in find_method(method).needs:
+        needs = find_method(method).needs
+        if self.module.training:
+            return _TRAINING
+        for need in needs:
             if need in ("decision", "look") and row is not None:
                 continue
             support = self._offers(need)
@@ -167,12 +168,15 @@ class VisionModel:
         if need == "readout":
             return self.adapter.readout_support()
         if need == "features":
-            return self.adapter.features_support()
+            return _TIED if self._tied else self.adapter.features_support()
         if need == "class":
             return YES if self.classes else _NO_CLASSES
         if need == "gradients":
-            rounded = is_quantised(self.module)
-            return NO_GRADIENTS if rounded else self.adapter.gradients_support()
+            if is_quantised(self.module):
+                return NO_GRADIENTS
+            if any(parameter.is_inference() for parameter in self.module.parameters()):
+                return _INFERENCE
+            return self.adapter.gradients_support()
         if need == "float32":
             return YES if self.dtype.itemsize >= torch.float32.itemsize else _NO_HALF
         if need == "chain":
@@ -180,8 +184,21 @@ class VisionModel:
         if need == "merge":
             return self.adapter.merge_support()
         if self.attention_check is None:
-            self.trace(_noise(self.preprocessing.size))
+            try:
+                self.trace(_noise(self.preprocessing.size))
+            except ModelError as error:
+                return Support(False, error.args[0])
         return YES if self.attention_check is None else self.attention_check
+
+    @cached_property
+    def _tied(self) -> bool:
+        """Whether a weight that names a place in the model is used in other places too."""
+        owners = Counter(
+            id(parameter)
+            for module in self.module.modules()
+            for parameter in module.parameters(recurse=False)
+        )
+        return any(owners[place] > 1 for place in self.adapter.watch())
 
     def label(self, index: int) -> str:
         """The label of a class, or "class 7" where labels are not known."""
@@ -195,6 +212,30 @@ class VisionModel:
         return find_class(self.labels, self.classes, text)
 
 
+_TRAINING = Support(
+    False,
+    Sentence(
+        "model_training",
+        "The model is in training mode, where dropout makes every answer another; call "
+        "model.eval() first.",
+    ),
+)
+_TIED = Support(
+    False,
+    Sentence(
+        "tied_weights",
+        "A norm's or projection's weight is shared between parts of this model, so which tensor "
+        "belongs to which part cannot be told; give each part its own copy.",
+    ),
+)
+_INFERENCE = Support(
+    False,
+    Sentence(
+        "inference_weights",
+        "This model's weights were made inside torch.inference_mode(), where torch keeps no "
+        "gradients; build or load it outside of that.",
+    ),
+)
 _NO_HALF = Support(
     False,
     Sentence(
@@ -232,7 +273,25 @@ def wrap_model(
     module's weights, flags and mode stay as they are; it must be in evaluation mode.
     Raises ModelError where the family is not read, or labels and classes do not agree.
     """
+    if not isinstance(module, nn.Module):
+        raise TypeError(
+            Sentence(
+                "module_kind",
+                "A torch module was expected, and {kind} came; build the model, or name it to "
+                "load_model.",
+                kind=shown(module),
+            )
+        )
     pair = None if size is None else pixel_size(size)
+    if next(module.parameters(), None) is None:
+        raise ModelError(
+            Sentence(
+                "module_empty",
+                "{family} has no weights, so there is nothing to explain; give a Vision "
+                "Transformer.",
+                family=type(module).__name__,
+            )
+        )
     brought = open_up(_unwrap(module), pair)
     module, notes = brought.module, brought.notes
     adapter = adapt(module, pair)
@@ -243,6 +302,9 @@ def wrap_model(
     trained = brought.trained or (config["input_size"][1:] if config.get("input_size") else None)
     if trained_grids is None and trained is not None:
         trained_grids = [adapter.grid(trained)]
+    embed: Any = getattr(module, "patch_embed", None)
+    if getattr(embed, "dynamic_img_pad", False):  # cells beyond the photo have no place on it
+        require_whole_patches(pair or adapter.input_size or embed.img_size, adapter.patch)
     names = brought.labels if labels is None else given_labels(labels)
     vit = VisionModel(
         module=module,
