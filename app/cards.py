@@ -8,6 +8,7 @@ from app.texts import of_method, say, tell, texts
 from explainers import HeatMap, methods
 from explainers.heatmap import Target
 from explainers.models.labels import short
+from explainers.render.contrast import contrast_score
 from explainers.render.describe import alt_text
 from explainers.sentence import Sentence
 from explainers.separate_looks import windows_title
@@ -50,7 +51,8 @@ def done(lang: str, heat: HeatMap, scale_note: Sentence | None = None) -> str:
         f"{line('', of_method(lang, method, 'limits'))}</details>"
     )
     facts = f"<ul class='vs-figures'>{figures}</ul>" if figures else ""
-    return line("vs-class", _class(lang, heat)) + meaning + facts + notes + limits
+    heading = line("vs-class", _class(lang, heat))
+    return heading + meaning + _contrast(lang, heat) + facts + notes + limits
 
 
 def description(lang: str, heat: HeatMap) -> str:
@@ -95,6 +97,17 @@ def _class(lang: str, heat: HeatMap) -> str:
         target=target_name(heat.target),
         against=target_name(heat.against),
     )
+
+
+def _contrast(lang: str, heat: HeatMap) -> str:
+    """What the score is and what the removal watches, where a contrast makes them two things."""
+    score = contrast_score(heat)
+    if score is None or heat.target is None:
+        return ""
+    text = tell(lang, score)
+    if not heat.windows:  # of which no removal is measured
+        text += " " + say(lang, "contrast_measured", target=short(heat.target.label))
+    return line("vs-note", text)
 
 
 def _figures(lang: str, heat: HeatMap) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from PIL import Image
 
 from explainers import HeatMap, Photo, explain, load_photo, methods, wrap_model
+from explainers.heatmap import Target
 from explainers.recipe import open_recipe, recipe_of
 from explainers.render.captions import bibtex, caption_text
 from explainers.render.plate import (
@@ -168,6 +170,18 @@ def test_caption_and_bibtex_name_what_was_used(panels: list[Panel]) -> None:
         assert entries.count(methods()[name].bibtex) == 1
     shared = [Panel(heat, heat.title, {"limit": 1.0}) for heat in heats[:2]]
     assert "one colour scale" in caption_text(shared, Layout(letters=False))
+
+
+def test_a_contrast_is_in_the_unit(panels: list[Panel]) -> None:
+    heat = maps(panels)[0]
+    aim = Target(0, "lion", 0.5)
+    for name, settings, unit in (
+        ("occlusion", {"score": "probability"}, "fall of the difference of probabilities"),
+        ("saliency", {}, "|∂ difference of logits / ∂ pixel|"),
+        ("rollout", {}, "share of attention, rolled out"),
+    ):
+        held = replace(heat, method=name, parameters=settings, target=aim, against=aim)
+        assert unit_of(held) == unit
 
 
 def test_maps_made_of_maps_have_units_and_sources(panels: list[Panel]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import threading
 import time
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app import handlers
+from app import cards, handlers
 from app.api import explain_photo
 from app.explaining import Answered, Ended, Event, Mapped, Refused, Working, explaining
 from app.page import Page
@@ -21,6 +22,7 @@ from app.scene import Display, Request, Scene
 from app.showing import Showing
 from app.studio import Studio, trace_bytes
 from explainers import PhotoError, VisionModel, explain, load_photo, methods, wrap_model
+from explainers.models.labels import short
 from explainers.render.npz import read_npz
 from tests.tiny import LABELS, tiny_photo_array, tiny_vit
 
@@ -102,6 +104,21 @@ def test_maps_are_the_librarys_own(studio: Studio, photo_file: Path) -> None:
         expected = explain(name, trace, **contrast)
         assert np.array_equal(heat.values, expected.values)
         assert heat.provenance == expected.provenance
+
+
+def test_a_card_says_what_is_scored_and_watched_with_a_contrast(
+    studio: Studio, photo_file: Path
+) -> None:
+    vit = studio.models.ready("one")
+    assert vit is not None
+    trace = vit.trace(load_photo(photo_file))
+    target, against = (short(vit.label(index)) for index in (3, 1))
+    for name, score in (("saliency", "logit"), ("occlusion", "probability")):
+        heat = explain(name, trace, target=3, against=1)
+        text = html.unescape(cards.done("en", heat))
+        assert f"The score here is the {score} of {target} minus that of {against}." in text
+        assert f"removal below watches the probability of {target} alone." in text
+        assert "The score here" not in cards.done("en", explain(name, trace, target=3))
 
 
 def test_nothing_runs_again_that_is_known(

@@ -16,6 +16,7 @@ from explainers.heatmap import HeatMap
 from explainers.image import Photo
 from explainers.registry import methods
 from explainers.render.colours import check_colours, colour_table
+from explainers.render.contrast import contrast_unit
 from explainers.render.figure_files import DPI, file_bytes
 from explainers.render.legend import number, text_font, ticks
 from explainers.render.npz import about, to_json
@@ -232,7 +233,7 @@ def unit_of(heat: HeatMap) -> str:
         return named[heat.method]
     declared = methods().get(heat.method)
     template = "" if declared is None else declared.unit
-    return template.format(**heat.parameters)
+    return contrast_unit(template.format(**heat.parameters), heat)
 
 
 def _picture(panel: Panel, side: float, dpi: int) -> np.ndarray:
