@@ -112,7 +112,7 @@ def _bytes(found: Figure7) -> int:
 def _shown(desk: Desk, found: Figure7, layout: Layout, suffix: str) -> list[Any]:
     """Updates of the box, the picture, the file, the caption and the paper's BibTeX."""
     from explainers.render.figure7 import figure7_bytes  # matplotlib is slow to import
-    from explainers.render.figure7_text import BIBTEX, caption
+    from explainers.render.figure7_text import bibtex, caption
 
     place = desk.folder / secrets.token_urlsafe(8)
     place.mkdir()
@@ -127,5 +127,5 @@ def _shown(desk: Desk, found: Figure7, layout: Layout, suffix: str) -> list[Any]
         gr.update(value=picture, alt_text=text),
         gr.update(value=str(path)),
         text,
-        BIBTEX,
+        bibtex(),
     ]

@@ -13,7 +13,9 @@ from explainers.command.explaining import explain_photos
 from explainers.command.figure7 import make_figure7
 from explainers.command.listing import list_methods, list_models
 from explainers.command.replaying import replay_recipe
+from explainers.command.results import FULL
 from explainers.command.terminal import Exit, warn
+from explainers.render.export import SaveError
 from explainers.starting import started
 
 COMMANDS = {
@@ -47,6 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         warn(str(error))
         return Exit.USAGE
+    except SaveError as error:  # one file that was asked for; the message says what to do
+        warn(str(error))
+        return Exit.SOME_FAILED if error.errno in FULL else Exit.USAGE
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         warn(f"Stopped: {error.strerror or error}{where}. Finished photos are kept.")

@@ -225,6 +225,21 @@ def test_only_wrong_photos_get_maps(
     assert all(row["maps"] for row in rows(out).values()), "now the others get theirs"
 
 
+def test_folders_that_are_no_class_are_named_and_no_map_is_promised(
+    run: Run, tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in ("holidays", "garden"):
+        photo(tmp_path / "mine" / folder / "a.png")
+    assert run(tmp_path / "mine", "--target", "true", "--only-wrong") == 0
+    said = capsys.readouterr()
+    assert "2 photos: 2 explained, 0 finished before, 0 not done; 0 maps made." in said.out
+    assert "Folders whose name is no class of the model (2):" in said.err
+    assert {"  holidays", "  garden"} <= set(said.err.splitlines())
+    for row in rows(out).values():
+        assert "no map was made" in row["notes"]
+        assert "is explained" not in row["notes"]
+
+
 def test_both_formats_size_labels_and_columns(
     run: Run, folder: Path, out: Path, tmp_path: Path
 ) -> None:
@@ -444,6 +459,7 @@ def test_a_map_whose_place_is_taken_is_named_and_the_others_are_made(
     for file in ("tabby/a.png", "espresso/a.png"):
         place = str(out / f"{file}.rollout.png")
         assert f"  {file}: {place} cannot be written" in said.err
+        assert rows(out)[file]["error"].count("cannot be written") == 1
         assert "choose another --out." in rows(out)[file]["error"]
     assert "2 explained, 0 finished before, 2 not done" in said.out
     assert ".saving-" not in said.err + "".join(made(out))
@@ -833,6 +849,8 @@ def test_photos_go_through_the_model_together(run: Run, tmp_path: Path, passes: 
 def test_methods_are_listed_from_their_declarations(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["methods"]) == 0
     said = capsys.readouterr().out
+    assert "about 1 forward pass\n" in said
+    assert "about 1 forward passes" not in said
     for name, method in methods().items():
         assert name in said
         assert main(["methods", name]) == 0

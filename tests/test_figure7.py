@@ -18,6 +18,7 @@ from pypdf import PdfReader
 from explainers import load_photo, wrap_model
 from explainers.__main__ import main
 from explainers.methods.explain import Cancelled
+from explainers.registry import find_method
 from explainers.render.figure7 import figure7_bytes
 from explainers.render.figure7_text import about, caption
 from explainers.render.metadata import read_metadata
@@ -144,13 +145,27 @@ def test_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([*argv, "--out", str(out)]) == 0
     said = capsys.readouterr().out
     assert "over 2 photos" in said
-    assert "@inproceedings{dosovitskiy2021image" in said
+    assert find_method("attention").bibtex in said
     with Image.open(out) as picture:
         assert picture.width == pytest.approx(89 / 25.4 * 300, abs=1)
     assert read_metadata(out)["size"] == [56, 56]
     (photos / "half.png").write_bytes(out.read_bytes()[:50])
     assert main([*argv, "--out", str(out)]) == 1
     assert "Left out: half.png" in capsys.readouterr().err
+
+
+def test_a_figure_that_cannot_be_written_is_told_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    photo = tmp_path / "a.png"
+    PHOTOS[0].to_pil().save(photo)
+    out = photo / "x.pdf"
+    argv = ["figure7", str(photo), "--model", "embedded", "--size", "56", "--device", "cpu"]
+    assert main([*argv, "--quiet", "--out", str(out)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"{out} cannot be written (Not a directory); choose a file in a folder that exists and "
+        "may be written to."
+    )
 
 
 def test_what_the_command_cannot_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,7 +38,8 @@ def cost(method: Method) -> str:
     if not count:
         return "costs nothing more once the photo is traced"
     shared = ", shared by all gradient methods" if method.needs_gradients and count == 3 else ""
-    return f"costs about {count:,.0f} forward passes{shared}"
+    noun = "pass" if f"{count:,.0f}" == "1" else "passes"
+    return f"costs about {count:,.0f} forward {noun}{shared}"
 
 
 def allowed(parameter: Parameter) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from explainers.command import summary
-from explainers.command.arguments import NATIVE
+from explainers.command.arguments import NATIVE, TRUE
 from explainers.command.index import Index, Row
 from explainers.command.measuring import measured_columns, measured_lines
 from explainers.command.photos import Found, find_photos
@@ -54,7 +54,8 @@ def _explain(
         raise unwritable(error, plan.out / "index.csv") from error
     work = Work(plan, index, options.quiet)
     try:
-        made, before = _work(work, found, options)
+        jobs = [work.job(photo) for photo in found]
+        made, before = _work(work, jobs, options)
     finally:
         index.save()
     rows = [index.rows[photo.file] for photo in found]
@@ -69,8 +70,11 @@ def _explain(
                 raise
             obstructed = unwritable(error, Path(error.filename or plan.out))
     failed = [(row["file"], row["error"]) for row in rows if row["error"]]
-    _report(plan, rows, made, before)
+    _report(plan, rows, made, before, work.maps)
     _list("Not done", failed)
+    if plan.target == TRUE or plan.only_wrong:
+        unknown = dict.fromkeys(job.found.folders[0] for job in jobs if job.true is None)
+        _list("Folders whose name is no class of the model", [(name, "") for name in unknown])
     _list("Folders that cannot be opened", [(name, "") for name in closed])
     if obstructed is not None:
         warn(str(obstructed))
@@ -97,9 +101,8 @@ def _load(options: argparse.Namespace) -> VisionModel:
     return vit
 
 
-def _work(work: Work, found: Sequence[Found], options: argparse.Namespace) -> tuple[int, int]:
+def _work(work: Work, jobs: Sequence[Job], options: argparse.Namespace) -> tuple[int, int]:
     """Explain what is not finished; how many that were, and how many were finished before."""
-    jobs = [work.job(photo) for photo in found]
     todo = [job for job in jobs if options.force or not work.finished(job)]
     if not options.quiet:
         _announce(jobs, len(todo))
@@ -126,11 +129,11 @@ def _numbers(rows: Sequence[Row]) -> str:
     return f", top-1 {known.top1} of {known.photos}, top-5 {known.top5} of {known.photos}"
 
 
-def _report(plan: Plan, rows: Sequence[Row], made: int, before: int) -> None:
+def _report(plan: Plan, rows: Sequence[Row], made: int, before: int, maps: int) -> None:
     failed = sum(1 for row in rows if row["error"])
     say(
         f"{len(rows)} photos: {made - failed} explained, {before} finished before, "
-        f"{failed} not done."
+        f"{failed} not done; {maps} {'map' if maps == 1 else 'maps'} made."
     )
     for line in [*summary.lines(rows), *measured_lines(rows, plan)]:
         say(line)

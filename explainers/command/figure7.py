@@ -19,7 +19,7 @@ from explainers.image import Photo, PhotoError, load_photo
 from explainers.models.loading import load_model
 from explainers.render.export import write_file
 from explainers.render.figure7 import check, figure7_bytes
-from explainers.render.figure7_text import BIBTEX, caption
+from explainers.render.figure7_text import bibtex, caption
 from explainers.render.plate import Layout
 from explainers.sentence import Sentence
 from explainers.views.figure7 import figure7
@@ -58,7 +58,7 @@ def make_figure7(options: argparse.Namespace) -> Exit:
     with progress_bar(len(photos), 0, options.quiet) as bar:
         made = figure7(vit, photos, options.components, lambda *_: bar.update())
     write_file(options.out, figure7_bytes(made, layout, suffix))
-    for text in (caption(made), BIBTEX, f"Figure: {options.out}"):
+    for text in (caption(made), bibtex(), f"Figure: {options.out}"):
         say(text)
     return Exit.SOME_FAILED if failed or closed else Exit.DONE
 

@@ -78,7 +78,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+        raise OSError(error.errno, _reason(error), str(path)) from error
 
 
 def unwritable(error: OSError, path: Path) -> CommandError:
@@ -89,6 +89,11 @@ def unwritable(error: OSError, path: Path) -> CommandError:
             "{name} cannot be written ({reason}); move away what is in its place, or choose "
             "another --out.",
             name=str(path),
-            reason=error.strerror or str(error),
+            reason=_reason(error),
         )
     )
+
+
+def _reason(error: OSError) -> str:
+    """Why, in the system's words alone: what raised it may have made a sentence of them."""
+    return error.strerror or (os.strerror(error.errno) if error.errno else str(error))

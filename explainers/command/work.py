@@ -58,6 +58,8 @@ class Work:
         self.index = index
         self._classes = TrueClasses(plan.vit)
         self._pace: Pace | None = None
+        self.maps = 0
+        """How many were made and written."""
 
     def job(self, found: Found) -> Job:
         return Job(found, self._classes.find(found.folders))
@@ -174,6 +176,7 @@ class Work:
                 row |= measured(heat, trace, target, job.note)
             try:
                 files += write_maps(heat, job.found.file, self.plan.suffixes, self.plan.out)
+                self.maps += 1
             except CommandError as error:
                 job.errors.append(str(error))
         row["maps"] = SEPARATOR.join(files)
@@ -202,7 +205,7 @@ class Work:
             return self.plan.target
         if self.plan.target == TRUE and job.true is not None:
             return job.true
-        if self.plan.target != PREDICTED:
+        if self.plan.target != PREDICTED and not self.plan.only_wrong:  # which makes no map then
             job.note(
                 Sentence(
                     "command_true_unknown",

@@ -7,19 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from explainers.registry import find_method
 from explainers.render.plate import letter
 from explainers.sentence import Sentence
 from explainers.version import __version__
 from explainers.views.figure7 import Figure7
 from explainers.views.filters import FilterGrid
 from explainers.views.positions import PositionSimilarity
-
-BIBTEX = """@inproceedings{dosovitskiy2021image,
-  title = {An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale},
-  author = {Dosovitskiy, Alexey and Beyer, Lucas and Kolesnikov, Alexander and others},
-  booktitle = {International Conference on Learning Representations},
-  year = {2021},
-}"""
 
 
 def about(found: Figure7) -> dict[str, Any]:
@@ -40,6 +34,11 @@ def about(found: Figure7) -> dict[str, Any]:
 def _listed(values: np.ndarray) -> list[list[float | None]]:
     """JSON knows no NaN: None for a head that is not there."""
     return [[None if math.isnan(value) else value for value in row] for row in values.tolist()]
+
+
+def bibtex() -> str:
+    """The paper's entry: that of the method which the paper brought."""
+    return find_method("attention").bibtex
 
 
 def caption(found: Figure7, letters: bool = True) -> str:
