@@ -21,7 +21,6 @@ from app import (
     explain_tab,
     inside_tab,
     link_events,
-    link_panel,
 )
 from app.api import add_endpoints
 from app.attention_answers import Looks
@@ -98,7 +97,6 @@ class Page:
                         elem_id="vs-lang",
                     )
             chooser = choose.build(t, self._menu(model), model)
-            panel = link_panel.build(t)
             with gr.Tabs(elem_id="vs-tabs") as tabs:
                 places = {}
                 with gr.Tab(t("tab_explain"), id="explain") as places["explain"]:
@@ -113,14 +111,14 @@ class Page:
                 with gr.Tab(t("tab_compare"), id="compare") as places["compare"]:
                     compare = compare_tab.build(t, table, self._menu(model))
             file = gr.DownloadButton(visible="hidden")
+            lang.change(None, lang, None, js=_SWITCH, api_visibility="private")
             self.widgets = Widgets(self.studio, t, lang, chooser, tab, inside, file)
             connect(self.widgets, demo, places)
             attention_events.connect(self.widgets, self._attention, looks)
             compare_events.connect(self.widgets, compare, places["compare"])
             drawn = anatomy_events.connect(self.widgets, anatomy)
             cost_events.connect(self.widgets, anatomy, costs, drawn)
-            link_events.connect(self.widgets, demo, panel, tabs, anatomy)
-            lang.change(None, lang, None, js=_SWITCH, api_visibility="private")
+            link_events.connect(self.widgets, demo, chooser.links, tabs, anatomy)
             if self._lang is None:
                 demo.load(None, None, lang, js=_CURRENT, api_visibility="private")
             add_endpoints(self.studio)

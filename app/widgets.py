@@ -16,7 +16,11 @@ from app.scene import Display, Request, Scene, with_model
 from app.studio import Studio
 from explainers import methods
 
-QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+QUIET: dict[str, Any] = {
+    "show_progress": "hidden",
+    "show_progress_on": [],  # else the browser is told of each answer once for every output
+    "api_visibility": "private",
+}
 """Events inside the page: their progress is painted by the page itself."""
 
 AT_ONCE: dict[str, Any] = {"concurrency_limit": 32, "trigger_mode": "multiple", **QUIET}

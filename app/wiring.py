@@ -22,17 +22,21 @@ from app.widgets import QUIET, Widgets
 
 
 def connect(page: Widgets, demo: gr.Blocks, places: dict[str, gr.Tab]) -> None:
-    """Attach everything; ``places``: the tabs by name."""
+    """Attach everything; ``places``: the tabs by name.
+
+    The browser starts an event's next handler when the one before has ended, in the order in
+    which they are attached: what is done at once stands before the maps and their measures.
+    """
+    _name_tabs(page, places)
+    choose_events.connect(page)
     explain_events.connect(page)
     trust_events.connect(page)
     pick_events.connect(page)
     glance_events.connect(page)
-    choose_events.connect(page)
     model_events.connect(page, demo)
     look_events.connect(page)
     save_events.connect(page)
     inside_events.connect(page, places["inside"])
-    _name_tabs(page, places)
 
     def leave(request: gr.Request) -> None:
         page.studio.desks.leave(request.session_hash or "")
