@@ -259,16 +259,15 @@ def test_two_visitors_two_models_two_classes_at_once(
         context.close()
 
 
-def test_cancel_ends_the_work_within_a_second(opened: Page, server: Server) -> None:
+def test_cancel_ends_the_work_and_keeps_what_is_there(opened: Page) -> None:
+    """That it takes less than a second is shown without a browser, in test_page.py."""
     page = opened
     give(page)
     ready(page)
     page.get_by_label("SmoothGrad").check()
     card(page, "smoothgrad").locator("[role=progressbar]").wait_for()
-    pressed = time.monotonic()
     page.locator("#vs-cancel").click()
     page.locator("#vs-status").get_by_text("Cancelled").wait_for()
-    assert time.monotonic() - pressed < 2  # the browser's own time included
     assert card(page, "smoothgrad").get_by_text("Cancelled").is_visible()
     assert source(page, "rollout")
     page.locator("#vs-go").click()
