@@ -1,4 +1,4 @@
-"""Above the tabs: the photo, the model and the class, chosen once for all tabs."""
+"""Above the tabs: the photo, the model and the class, chosen once for all tabs, and the links."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import gradio as gr
 
-from app import class_list, example_photos, look_control
+from app import class_list, example_photos, link_panel, look_control
 from app.files import PhotoInput
+from app.link_panel import LinkPanel
 from app.look_control import LookControl
 
 TOP = 5
@@ -30,10 +31,11 @@ class Chooser:
     target: gr.Dropdown
     against: gr.Dropdown
     class_note: gr.HTML
+    links: LinkPanel
 
 
 def build(t: gr.I18n, models: list[tuple[str, str]], model: str) -> Chooser:
-    """Lay the widgets out: photo, then examples and model, then classes."""
+    """Lay the widgets out: photo, then examples and model, then classes and links."""
     with gr.Row(elem_classes="vs-choose", equal_height=False):
         with gr.Column(min_width=280):
             photo = PhotoInput(
@@ -74,6 +76,7 @@ def build(t: gr.I18n, models: list[tuple[str, str]], model: str) -> Chooser:
                     [], value=None, label=t("against"), info=t("against_info"), elem_id="vs-against"
                 )
             class_note = gr.HTML(elem_classes="vs-notes", elem_id="vs-class-note")
+            links = link_panel.build(t)
     return Chooser(
         photo=photo,
         photo_note=photo_note,
@@ -87,4 +90,5 @@ def build(t: gr.I18n, models: list[tuple[str, str]], model: str) -> Chooser:
         target=target,
         against=against,
         class_note=class_note,
+        links=links,
     )

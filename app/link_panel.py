@@ -1,4 +1,4 @@
-"""Above the tabs: the view as a link or a recipe, and back."""
+"""Under the classes: the view as a link or a recipe, and back."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class LinkPanel:
 def build(t: gr.I18n) -> LinkPanel:
     """Lay the row out: three buttons, and what they have to say."""
     with gr.Row(elem_classes="vs-links", elem_id="vs-links"):
-        copy = gr.Button(t("link_copy"), size="sm", min_width=190, elem_id="vs-link-copy", scale=0)
-        save = gr.Button(t("link_save"), size="sm", min_width=190, elem_id="vs-link-save", scale=0)
+        copy = gr.Button(t("link_copy"), size="sm", min_width=60, elem_id="vs-link-copy")
+        save = gr.Button(t("link_save"), size="sm", min_width=60, elem_id="vs-link-save")
         opened = RecipeFile(
             t("link_open"),
             file_types=ENDINGS,
             size="sm",
-            min_width=190,
+            min_width=60,
             elem_id="vs-link-open",
-            scale=0,
         )
     address = gr.Textbox(
         visible="hidden",
         label=t("link_address"),
         interactive=False,
+        max_lines=1,
         buttons=["copy"],
         elem_id="vs-link-address",
     )
