@@ -113,11 +113,11 @@ class Page:
             file = gr.DownloadButton(visible="hidden")
             lang.change(None, lang, None, js=_SWITCH, api_visibility="private")
             self.widgets = Widgets(self.studio, t, lang, chooser, tab, inside, file)
-            connect(self.widgets, demo, places)
             attention_events.connect(self.widgets, self._attention, looks)
             compare_events.connect(self.widgets, compare, places["compare"])
             drawn = anatomy_events.connect(self.widgets, anatomy)
             cost_events.connect(self.widgets, anatomy, costs, drawn)
+            connect(self.widgets, demo, places)
             link_events.connect(self.widgets, demo, chooser.links, tabs, anatomy)
             if self._lang is None:
                 demo.load(None, None, lang, js=_CURRENT, api_visibility="private")

@@ -29,6 +29,7 @@ def connect(page: Widgets, demo: gr.Blocks, places: dict[str, gr.Tab]) -> None:
     """
     _name_tabs(page, places)
     choose_events.connect(page)
+    inside_events.connect(page, places["inside"])
     explain_events.connect(page)
     trust_events.connect(page)
     pick_events.connect(page)
@@ -36,7 +37,6 @@ def connect(page: Widgets, demo: gr.Blocks, places: dict[str, gr.Tab]) -> None:
     model_events.connect(page, demo)
     look_events.connect(page)
     save_events.connect(page)
-    inside_events.connect(page, places["inside"])
 
     def leave(request: gr.Request) -> None:
         page.studio.desks.leave(request.session_hash or "")
