@@ -325,11 +325,16 @@ def board(page: Page, url: str, photo: Path = LION, model: str | None = None) ->
 
 
 def shown(page: Page) -> dict[str, Any]:
+    """What the board shows two frames from now, or once rows that it has asked for are there."""
     return page.evaluate(
-        """() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => {
-          const now = document.querySelector('#vs-attention .vs-board').shown();
-          done({...now, values: Array.from(now.values)});
-        })))"""
+        """() => new Promise(done => {
+          const look = () => {
+            const now = document.querySelector('#vs-attention .vs-board').shown();
+            if (now) done({...now, values: Array.from(now.values)});
+            else requestAnimationFrame(look);
+          };
+          requestAnimationFrame(() => requestAnimationFrame(look));
+        })"""
     )
 
 
