@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import fcntl
 import json
 import os
 import re
@@ -421,6 +422,8 @@ def test_an_interrupt_while_starting_is_no_traceback() -> None:
             stderr=subprocess.PIPE,
         )
         assert process.stderr is not None
+        # What it says waits to be read: a slow reader does not let it come to its end.
+        fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
         for line in process.stderr:
             if re.search(r"\| +numpy\b", line):  # torch comes later
                 break

@@ -248,5 +248,6 @@ def test_a_size_that_the_module_refuses_is_answered_in_its_words(
     dynamic: bool, size: tuple[int, int], reason: str
 ) -> None:
     vit = wrap_model(tiny_vit(dynamic_img_size=dynamic), size=size)
-    with pytest.raises(ModelError, match=f"does not take an input of {size[0]}×16 .*{reason}"):
+    words = f"could not be run on an input of {size[0]}×16 .*{reason}"
+    with pytest.raises(ModelError, match=words):
         vit.trace(photo_of(40, 60))

@@ -276,14 +276,16 @@ const drawLine = (values, token) => {
     }
     const dense = Array.from(sums, (sum, at) => (areas[at] ? sum / areas[at] : 0));
     const best = dense.indexOf(Math.max(...dense)), onPhoto = total - prefix || 1;
-    const even = sums[best] / onPhoto < EVEN * areas[best] / (h * w) ? '_even' : '';
+    const even = sums[best] / onPhoto < EVEN * areas[best] / (h * w);
+    const key = who ? (even ? 'attention_line_who_even' : 'attention_line_who')
+      : (even ? 'attention_line_even' : 'attention_line');
     const words = {
       block, head: headName(), query: tokenName(token), region: texts.regions[best],
       share: percent(sums[best] / onPhoto), area: percent(areas[best] / (h * w)),
       prefix: percent(prefix / (total || 1)), peak: tokenName(P + largest),
       value: percent(values[P + largest]), mean: percent(total / N),
     };
-    text = fill((who ? 'attention_line_who' : 'attention_line') + even, words);
+    text = fill(key, words);
     if (P && !who) text += ' ' + fill('attention_line_prefix', words);
   }
   if (line.textContent === text) return;
