@@ -6,10 +6,11 @@ python -m benchmarks.measures FOLDER|ARCHIVE --results RESULTS.jsonl
 … --first 0 --table docs/methods_table.md
 
 The embedded model's own answer is explained: photos need no labels. RESULTS gets a line for each
-photo and method, and what it holds already is not computed again, so that a run can be stopped and
-go on. The table is made from all of it. To look at many photos in an hour, the pictures with holes
-are looked at in bfloat16 (areas differ by 0.001 on average, 0.005 at most, from those in float32),
-and costly methods run with the settings in REDUCED, which the table names; maps are float32.
+photo and method (docs/methods_measured.jsonl is one, of ECSSD's), and what it holds already is not
+computed again, so that a run can be stopped and go on. The table is made from all of it. To look at
+many photos in an hour, the pictures with holes are looked at in bfloat16 (areas differ by 0.001 on
+average, 0.005 at most, from those in float32), and costly methods run with the settings in REDUCED,
+which the table names; maps are float32.
 """
 
 from __future__ import annotations
