@@ -77,7 +77,7 @@ def connect(page: Widgets, panel: Figure7Panel) -> None:
     inputs = [page.lang, page.model, *panel.given]
     panel.make.click(make, inputs, panel.outputs, **common)
     panel.cancel.click(cancel, None, None, queue=False, **QUIET)
-    page.model.change(forget, None, [panel.status, panel.box], queue=False, **QUIET)
+    page.model.change(forget, None, [panel.status, panel.result.box], queue=False, **QUIET)
     page.lang.change(
         lambda lang: gr.update(choices=example_choices(lang)), page.lang, panel.examples, **QUIET
     )

@@ -7,8 +7,9 @@ from typing import Any
 
 import gradio as gr
 
-from app import example_photos
+from app import example_photos, figure_result
 from app.compare_tab import example_choices
+from app.figure_result import FigureResult
 from app.files import PhotoFiles
 from explainers.render.plate import SUFFIXES
 
@@ -27,11 +28,7 @@ class Figure7Panel:
     make: gr.Button
     cancel: gr.Button
     status: gr.HTML
-    box: gr.Column
-    preview: gr.Image
-    download: gr.DownloadButton
-    caption: gr.Textbox
-    bibtex: gr.Textbox
+    result: FigureResult
 
     @property
     def given(self) -> list[Any]:
@@ -41,8 +38,7 @@ class Figure7Panel:
     @property
     def outputs(self) -> list[Any]:
         """What the making of a figure changes."""
-        shown = [self.box, self.preview, self.download, self.caption, self.bibtex]
-        return [self.status, self.make, self.cancel, *shown]
+        return [self.status, self.make, self.cancel, *self.result.outputs]
 
 
 def build(t: gr.I18n) -> Figure7Panel:
@@ -85,24 +81,7 @@ def build(t: gr.I18n) -> Figure7Panel:
                 elem_id="vs-figure7-cancel",
             )
         status = gr.HTML(elem_classes="vs-text", elem_id="vs-figure7-status")
-        with gr.Column(visible=False) as box:
-            preview = gr.Image(
-                format="png",
-                interactive=False,
-                show_label=False,
-                buttons=["fullscreen"],
-                elem_id="vs-figure7-preview",
-                elem_classes="vs-figure",
-            )
-            download = gr.DownloadButton(
-                t("figure_download"), size="sm", elem_id="vs-figure7-download"
-            )
-            caption = gr.Textbox(
-                label=t("figure_caption"), lines=3, max_lines=8, buttons=["copy"], interactive=False
-            )
-            bibtex = gr.Textbox(
-                label=t("figure_bibtex"), lines=4, max_lines=8, buttons=["copy"], interactive=False
-            )
+        result = figure_result.build(t, "vs-figure7")
     return Figure7Panel(
         examples=examples,
         files=files,
@@ -111,9 +90,5 @@ def build(t: gr.I18n) -> Figure7Panel:
         make=make,
         cancel=cancel,
         status=status,
-        box=box,
-        preview=preview,
-        download=download,
-        caption=caption,
-        bibtex=bibtex,
+        result=result,
     )

@@ -9,6 +9,8 @@ from typing import Any
 
 import gradio as gr
 
+from app import figure_result
+from app.figure_result import FigureResult
 from explainers.render.plate import SUFFIXES
 from explainers.render.venues import VENUES
 
@@ -29,11 +31,7 @@ class FigurePanel:
     letters: gr.Checkbox
     photo: gr.Checkbox
     make: gr.Button
-    preview: gr.Image
-    download: gr.DownloadButton
-    caption: gr.Textbox
-    bibtex: gr.Textbox
-    box: gr.Column
+    result: FigureResult
 
     @property
     def wanted(self) -> list[Any]:
@@ -45,7 +43,7 @@ class FigurePanel:
 
     @property
     def outputs(self) -> list[Any]:
-        return [self.box, self.preview, self.download, self.caption, self.bibtex]
+        return self.result.outputs
 
 
 @dataclass(frozen=True)
@@ -106,21 +104,7 @@ def build(t: gr.I18n, elem_id: str) -> FigurePanel:
                 letters = gr.Checkbox(True, label=t("figure_letters"))
                 photo = gr.Checkbox(True, label=t("figure_photo"))
         make = gr.Button(t("figure_make"), variant="primary", size="sm")
-        with gr.Column(visible=False) as box:
-            preview = gr.Image(
-                format="png",
-                interactive=False,
-                show_label=False,
-                buttons=["fullscreen"],
-                elem_classes="vs-figure",
-            )
-            download = gr.DownloadButton(t("figure_download"), size="sm")
-            caption = gr.Textbox(
-                label=t("figure_caption"), lines=3, max_lines=8, buttons=["copy"], interactive=False
-            )
-            bibtex = gr.Textbox(
-                label=t("figure_bibtex"), lines=4, max_lines=10, buttons=["copy"], interactive=False
-            )
+        result = figure_result.build(t, elem_id)
     return FigurePanel(
         venue=venue,
         width=width,
@@ -131,11 +115,7 @@ def build(t: gr.I18n, elem_id: str) -> FigurePanel:
         letters=letters,
         photo=photo,
         make=make,
-        preview=preview,
-        download=download,
-        caption=caption,
-        bibtex=bibtex,
-        box=box,
+        result=result,
     )
 
 
