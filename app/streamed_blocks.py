@@ -13,7 +13,8 @@ class StreamedBlocks(gr.Blocks):
 
     Gradio's browser side patches the last answer where it stands. An answer that still waits
     for its turn to be drawn, because the page is busy with the one before, is patched away by
-    the next: its update is lost. A whole answer takes nothing from another.
+    the next: its update is lost. A whole answer takes nothing from another. And a generator that
+    ends without an answer would empty all its outputs; here it leaves them as they are.
     """
 
     def handle_streaming_diffs(
@@ -26,7 +27,12 @@ class StreamedBlocks(gr.Blocks):
         simple_format: bool = False,
     ) -> list[Any]:
         """As Gradio's own; what differs from the answer before is told as if there were none."""
-        before = self.pending_diff_streams.get(session_hash, {}).get(run, [])
+        if session_hash is None or run is None:  # nobody follows: Gradio tells all there is
+            return data
+        told = self.pending_diff_streams.get(session_hash, {})
+        if final and run not in told:
+            return [{"__type__": "update"} for _ in data]
+        before = told.get(run, [])
         if not final:  # Gradio ends a run by telling what was told last
             for index, (old, new) in enumerate(zip(before, data, strict=False)):
                 if old != new:

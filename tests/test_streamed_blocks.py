@@ -37,6 +37,13 @@ def test_a_changed_answer_is_told_whole_and_an_unchanged_one_not_at_all() -> Non
     assert last == [SAME, "ab"]
 
 
+def test_a_generator_without_an_answer_changes_nothing() -> None:
+    assert tell(page(), [None, None]) == [[SAME, SAME]]
+    with gr.Blocks(analytics_enabled=False) as demo:
+        gr.Button().click(lambda: "", None, gr.HTML())
+    assert tell(demo, [None]) == [[None]]  # Gradio alone would empty the output
+
+
 def test_gradio_alone_would_patch_an_answer_where_it_stands() -> None:
     """When this fails Gradio tells answers otherwise, and `StreamedBlocks` may go."""
     with gr.Blocks(analytics_enabled=False) as demo:
