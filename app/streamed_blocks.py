@@ -6,6 +6,8 @@ from typing import Any
 
 import gradio as gr
 from gradio.blocks import BlockFunction
+from gradio.components.base import _Keywords
+from gradio.state_holder import SessionState
 
 
 class StreamedBlocks(gr.Blocks):
@@ -27,12 +29,7 @@ class StreamedBlocks(gr.Blocks):
         simple_format: bool = False,
     ) -> list[Any]:
         """As Gradio's own; what differs from the answer before is told as if there were none."""
-        if session_hash is None or run is None:  # nobody follows: Gradio tells all there is
-            return data
-        told = self.pending_diff_streams.get(session_hash, {})
-        if final and run not in told:
-            return [{"__type__": "update"} for _ in data]
-        before = told.get(run, [])
+        before = self.pending_diff_streams.get(session_hash, {}).get(run, [])
         if not final:  # Gradio ends a run by telling what was told last
             for index, (old, new) in enumerate(zip(before, data, strict=False)):
                 if old != new:
@@ -40,3 +37,16 @@ class StreamedBlocks(gr.Blocks):
         return super().handle_streaming_diffs(
             block_fn, data, session_hash, run, final, simple_format
         )
+
+    async def postprocess_data(
+        self, block_fn: BlockFunction, predictions: Any, state: SessionState | None
+    ) -> list[Any]:
+        """As Gradio's own; the end of a generator is no answer, so it changes no output.
+
+        Where there were answers before, `handle_streaming_diffs` puts the last in its place.
+        """
+        data = await super().postprocess_data(block_fn, predictions, state)
+        each = predictions if isinstance(predictions, (list, tuple)) else [predictions]
+        if each and all(one is _Keywords.FINISHED_ITERATING for one in each):
+            return [gr.skip() for _ in data]
+        return data
