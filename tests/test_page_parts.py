@@ -129,7 +129,7 @@ def test_a_slow_load_blocks_nobody_else_and_is_shared() -> None:
     gate.set()
     assert slow.wait(30)
     assert pool.ready("slow") is slow.result()
-    assert loads == ["slow", "quick"]
+    assert sorted(loads) == ["quick", "slow"]  # each once; threads begin in any order
 
 
 def test_pool_keeps_a_few_models_and_the_pinned_ones() -> None:
