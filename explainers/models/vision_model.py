@@ -24,6 +24,7 @@ from explainers.models.libraries import open_up
 from explainers.models.library_preprocessing import read_preprocessing
 from explainers.models.preprocessing import Preprocessing, pixel_size, require_whole_patches
 from explainers.models.quantised import NO_GRADIENTS, is_quantised, tensors_of
+from explainers.models.refusals import INFERENCE, NO_CLASSES, NO_HALF, TIED, TRAINING
 from explainers.registry import Support, find_method
 from explainers.scalars import shown
 from explainers.sentence import Sentence
@@ -91,7 +92,7 @@ class VisionModel:
         (see `Adapter.forward_tokens`).
         """
         if self.module.training:
-            raise ModelError(_TRAINING.reason)
+            raise ModelError(TRAINING.reason)
         try:
             if keep is None:
                 answer = self.adapter.run(self.module, pixels)
@@ -151,7 +152,7 @@ class VisionModel:
         """
         needs = find_method(method).needs
         if self.module.training:
-            return _TRAINING
+            return TRAINING
         for need in needs:
             if need in ("decision", "look") and row is not None:
                 continue
@@ -168,17 +169,17 @@ class VisionModel:
         if need == "readout":
             return self.adapter.readout_support()
         if need == "features":
-            return _TIED if self._tied else self.adapter.features_support()
+            return TIED if self._tied else self.adapter.features_support()
         if need == "class":
-            return YES if self.classes else _NO_CLASSES
+            return YES if self.classes else NO_CLASSES
         if need == "gradients":
             if is_quantised(self.module):
                 return NO_GRADIENTS
             if any(parameter.is_inference() for parameter in self.module.parameters()):
-                return _INFERENCE
+                return INFERENCE
             return self.adapter.gradients_support()
         if need == "float32":
-            return YES if self.dtype.itemsize >= torch.float32.itemsize else _NO_HALF
+            return YES if self.dtype.itemsize >= torch.float32.itemsize else NO_HALF
         if need == "chain":
             return self.adapter.chain_support()
         if need == "merge":
@@ -210,48 +211,6 @@ class VisionModel:
         Raises ValueError for none or several hits, and lists them.
         """
         return find_class(self.labels, self.classes, text)
-
-
-_TRAINING = Support(
-    False,
-    Sentence(
-        "model_training",
-        "The model is in training mode, where dropout makes every answer another; call "
-        "model.eval() first.",
-    ),
-)
-_TIED = Support(
-    False,
-    Sentence(
-        "tied_weights",
-        "A norm's or projection's weight is shared between parts of this model, so which tensor "
-        "belongs to which part cannot be told; give each part its own copy.",
-    ),
-)
-_INFERENCE = Support(
-    False,
-    Sentence(
-        "inference_weights",
-        "This model's weights were made inside torch.inference_mode(), where torch keeps no "
-        "gradients; build or load it outside of that.",
-    ),
-)
-_NO_HALF = Support(
-    False,
-    Sentence(
-        "no_half",
-        "This method divides by sums that come near 0: rounding the weights to half precision "
-        "is enough to make another map. Load the model in float32.",
-    ),
-)
-_NO_CLASSES = Support(
-    False,
-    Sentence(
-        "no_head",
-        "This model has no classification head (it answers with features), so there is no "
-        "class to explain.",
-    ),
-)
 
 
 def wrap_model(
