@@ -7,7 +7,8 @@ from explainers.measures import measure, sanity
 from explainers.methods import Cancelled, explain
 from explainers.models.errors import ModelError
 from explainers.models.loading import load_model
-from explainers.models.vision_model import VisionModel, wrap_model
+from explainers.models.vision_model import VisionModel
+from explainers.models.wrapping import wrap_model
 from explainers.registry import methods
 from explainers.version import __version__
 

@@ -35,7 +35,8 @@ from explainers.measures import measure
 from explainers.methods.explain import explain
 from explainers.models.errors import ModelError
 from explainers.models.labels import imagenet_labels
-from explainers.models.vision_model import VisionModel, wrap_model
+from explainers.models.vision_model import VisionModel
+from explainers.models.wrapping import wrap_model
 from explainers.registry import DEFAULT_METHODS, methods
 from explainers.render.npz import read_npz
 from tests.conftest import ROOT

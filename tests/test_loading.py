@@ -18,7 +18,8 @@ from explainers.models.labels import imagenet_labels
 from explainers.models.loading import load_model
 from explainers.models.recipe import Recipe
 from explainers.models.reference_file import new_reference
-from explainers.models.vision_model import VisionModel, wrap_model
+from explainers.models.vision_model import VisionModel
+from explainers.models.wrapping import wrap_model
 from tests.tiny import seeded
 
 ARCH = "test_vit"  # timm's own: 160 pixels in 16-pixel patches, width 64, 6 blocks

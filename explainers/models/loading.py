@@ -25,7 +25,8 @@ from explainers.models.own_heads import one_layer_head
 from explainers.models.preprocessing import pixel_size
 from explainers.models.recipe import Recipe, read_recipe
 from explainers.models.reference_file import REFERENCES, build_reference
-from explainers.models.vision_model import VisionModel, wrap_model
+from explainers.models.vision_model import VisionModel
+from explainers.models.wrapping import wrap_model
 from explainers.sentence import Sentence
 
 AUTO = "auto"
