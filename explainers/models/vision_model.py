@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from explainers.image import Geometry, Photo
 from explainers.models import sizes
-from explainers.models.adapters import YES, Adapter
+from explainers.models.adapters import YES, Adapter, Grid
 from explainers.models.errors import ModelError
 from explainers.models.labels import find_class
 from explainers.models.preprocessing import Preprocessing
@@ -27,8 +27,6 @@ from explainers.sentence import Sentence
 
 if TYPE_CHECKING:
     from explainers.trace import Trace
-
-Grid = tuple[int, int]
 
 
 @dataclass(eq=False)
