@@ -11,6 +11,7 @@ import gradio as gr
 
 from app import anatomy_answer, anatomy_block, anatomy_tokens
 from app.anatomy_pieces import PATCH, Shown, View, paragraph, said
+from app.fields import Menu, Slider
 from app.texts import say
 from explainers.render.strips import picture_size
 from explainers.trace import Trace
@@ -120,7 +121,7 @@ def build(t: gr.I18n) -> AnatomyTab:
                 with gr.Row(elem_classes="vs-anatomy-places") as places:
                     row = _number(t("anatomy_row"))
                     column = _number(t("anatomy_column"))
-                asks = gr.Dropdown(
+                asks = Menu(
                     [(t("anatomy_asks_patch"), PATCH)],
                     value=PATCH,
                     label=t("anatomy_asks"),
@@ -159,7 +160,7 @@ def _number(label: Any) -> gr.Number:
 
 
 def _slider(label: Any, name: str) -> gr.Slider:
-    return gr.Slider(0, 1, value=None, step=1, label=label, elem_id=name, buttons=[])
+    return Slider(0, 1, value=None, step=1, label=label, elem_id=name, buttons=[])
 
 
 def message(state: str, text: str = "") -> list[Any]:

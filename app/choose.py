@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import gradio as gr
 
 from app import class_list, example_photos, link_panel, look_control
+from app.fields import Menu
 from app.files import PhotoInput
 from app.link_panel import LinkPanel
 from app.look_control import LookControl
@@ -69,10 +70,10 @@ def build(t: gr.I18n, models: list[tuple[str, str]], model: str) -> Chooser:
         with gr.Column(min_width=280):
             top = class_list.build(t)
             with gr.Row(elem_classes="vs-tight"):
-                target = gr.Dropdown(
+                target = Menu(
                     [], value=None, label=t("target"), info=t("target_info"), elem_id="vs-target"
                 )
-                against = gr.Dropdown(
+                against = Menu(
                     [], value=None, label=t("against"), info=t("against_info"), elem_id="vs-against"
                 )
             class_note = gr.HTML(elem_classes="vs-notes", elem_id="vs-class-note")

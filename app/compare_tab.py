@@ -10,6 +10,7 @@ import gradio as gr
 
 from app import example_photos, figure_panel
 from app.comparing import CHOSEN, MODELS, RANKS
+from app.fields import Menu
 from app.figure_panel import FigurePanel
 from app.files import PhotoFiles
 from app.texts import language
@@ -139,7 +140,7 @@ def build(t: gr.I18n, methods: Mapping[str, Method], menu: Sequence[tuple[str, s
                         gr.HTML(t("compare_pair"), elem_classes="vs-heading")
                         with gr.Row(elem_classes="vs-tight"):
                             left, right = (
-                                gr.Dropdown(
+                                Menu(
                                     [],
                                     value=None,
                                     label=t(f"compare_{side}"),

@@ -22,6 +22,7 @@ from app import (
     inside_tab,
     link_events,
 )
+from app.allocator import share_freed_memory
 from app.api import add_endpoints
 from app.attention_answers import Looks
 from app.gate import Gate
@@ -56,6 +57,7 @@ class Page:
 
     def launch(self, **options: Any) -> Any:
         """Serve the page; ``options`` as in ``gr.Blocks.launch``."""
+        share_freed_memory()
         return self.demo.queue(max_size=32, api_open=False).launch(
             **{**self.launch_options(), **options}
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import gradio as gr
 
+from app.fields import Menu, Number, Slider
 from app.texts import texts
 from explainers.methods.baselines import BASELINES
 from explainers.models.vision_model import VisionModel
@@ -41,15 +42,15 @@ def control(t: gr.I18n, method: Method, parameter: Parameter) -> gr.components.C
         choices = [(_choice_name(t, parameter, choice), choice) for choice in parameter.choices]
         return gr.Dropdown(choices, value=parameter.default, **common)
     if parameter.kind == "head":
-        return gr.Dropdown(_heads(t, parameter, 12), value=_head(parameter.default), **common)
+        return Menu(_heads(t, parameter, 12), value=_head(parameter.default), **common)
     if parameter.kind == "block":
-        return gr.Slider(0, 11, value=_block(parameter.default, 12), step=1, **common)
+        return Slider(0, 11, value=_block(parameter.default, 12), step=1, **common)
     if parameter.kind == "token":
         info = t("token_info")
-        return gr.Number(value=parameter.default, precision=0, minimum=0, info=info, **common)
+        return Number(value=parameter.default, precision=0, minimum=0, info=info, **common)
     whole = parameter.kind == "integer"
     if parameter.low is None or parameter.high is None or parameter.high > SLIDER_MOST:
-        return gr.Number(
+        return Number(
             value=parameter.default,
             precision=0 if whole else None,
             minimum=parameter.low,
@@ -57,7 +58,7 @@ def control(t: gr.I18n, method: Method, parameter: Parameter) -> gr.components.C
             **common,
         )
     step = 1 if whole else (parameter.high - parameter.low) / 100
-    return gr.Slider(parameter.low, parameter.high, value=parameter.default, step=step, **common)
+    return Slider(parameter.low, parameter.high, value=parameter.default, step=step, **common)
 
 
 def refresh(t: gr.I18n, methods: Mapping[str, Method], vit: VisionModel) -> list[Any]:

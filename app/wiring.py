@@ -39,7 +39,11 @@ def connect(page: Widgets, demo: gr.Blocks, places: dict[str, gr.Tab]) -> None:
     save_events.connect(page)
 
     def leave(request: gr.Request) -> None:
-        page.studio.desks.leave(request.session_hash or "")
+        session = request.session_hash or ""
+        page.studio.desks.leave(session)
+        # Gradio would keep what it knows of the visitor's widgets, some 5 MB, for good.
+        demo.state_holder.session_data.pop(session, None)
+        demo.state_holder.time_last_used.pop(session, None)
 
     demo.unload(leave)
 

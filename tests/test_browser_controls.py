@@ -1,0 +1,234 @@
+"""Every control of every tab is used once, and each of them does something."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from app.example_photos import FOLDER
+from app.page import Page as ViTScope
+from explainers import wrap_model
+from tests.tiny import LABELS, tiny_vit
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Download, FileChooser, Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.long]
+
+PATIENCE = 60_000
+"""Milliseconds; generous, because the machine may be busy with other things."""
+
+# What Gradio puts at its own components; our buttons have other names.
+GRADIOS = [
+    *("Fullscreen", "Exit fullscreen mode", "Download", "Remove Image", "Capture from camera"),
+    *("Paste from clipboard", "Reset to default value", "Upload file", "Use via API", "Copy"),
+]
+MAKE = "Make the figure"
+"""Pressed after each of the fields above it: once more, and the same figure is made."""
+CANCEL = "Cancel"
+"""Is there only while something is being made; the tests of what is made press it."""
+
+PICKS = {"vs-model": "embedded", "vs-compare-models": "embedded"}
+"""Place → what is picked in its menu, where it must not be just another choice."""
+
+FIGURES = {
+    **dict.fromkeys(("vs-figure7", "vs-figure7-examples", "vs-figure7-files"), "vs-figure7"),
+    "vs-figure": "vs-figure",
+    "vs-compare-figure": "vs-compare-figure",
+}
+"""Place → the panel whose figure is made with what is chosen there."""
+MAKES = {
+    "vs-figure7": "#vs-figure7-make",
+    "vs-figure": "#vs-figure button.primary",
+    "vs-compare-figure": "#vs-compare-figure button.primary",
+}
+"""Panel → the button that makes its figure."""
+COMPARED = tuple(f"vs-compare-{what}" for what in ("models", "methods", "classes", "examples"))
+"""Places whose choice counts at the press of Compare."""
+
+SCRIPT = (Path(__file__).parent / "controls.js").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Control:
+    """One control as a person sees it; n: its mark in the page, until it is drawn anew."""
+
+    place: str
+    kind: str
+    name: str
+    n: int
+    disabled: bool
+    chosen: bool
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.place, self.kind, self.name
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The page with a small model of random weights, for which every method is quick."""
+    page = ViTScope()
+    small = tiny_vit(dtype=torch.float32, dynamic_img_size=True)
+    page.studio.models.add("small-one", wrap_model(small, labels=LABELS, name="small-one"))
+    page.warm()
+    _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
+    yield url
+    page.demo.close()
+
+
+class Visitor:
+    """A person who tries one control after the other, and looks whether anything came of it."""
+
+    def __init__(self, page: Page, address: str, folder: Path) -> None:
+        self.page, self.folder = page, folder
+        self.errors: list[str] = []
+        self.files: list[Download] = []
+        self.figures: dict[str, bytes] = {}
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("download", lambda file: self.files.append(file))
+        page.on("filechooser", self._choose)
+        page.add_init_script(f"window.GRADIOS = {json.dumps(GRADIOS)};\n{SCRIPT}")
+        page.goto(address + "?photo=lion&model=small-one")
+        page.locator("#vs-status", has_text="Maps ready").wait_for()
+        self.used: set[tuple[str, str, str]] = set()
+        self.idle: set[tuple[str, str, str]] = set()
+
+    def _choose(self, chooser: FileChooser) -> None:
+        """A photo, or the recipe that was saved before."""
+        given = FOLDER / "koala.jpg"
+        if chooser.element.evaluate("e => Boolean(e.closest('#vs-links'))"):
+            given = self.folder / self.files[-1].suggested_filename
+            self.files[-1].save_as(given)
+        chooser.set_files(given)
+
+    def open(self, tab: str, seen: str) -> None:
+        self.page.get_by_role("tab", name=tab, exact=True).click()
+        self.page.locator(seen).first.wait_for()
+
+    def controls(self, inside: str) -> list[Control]:
+        return [Control(**found) for found in self.page.evaluate("controls", inside)]
+
+    def seen(self, n: int) -> tuple[str, int]:
+        """All that the page shows, but for the control itself."""
+        return self.page.evaluate("shown", n), len(self.files)
+
+    def settled(self, n: int) -> tuple[str, int]:
+        before = None
+        while before != (before := self.seen(n)):
+            self.page.wait_for_timeout(400)
+        return before
+
+    def use(self, control: Control) -> bool:
+        """Whether anything changed: on the page, or in the figure that is made then."""
+        before = self.settled(control.n)
+        self._touch(control)
+        if control.place in FIGURES and control.kind not in ("button", "fold"):
+            return self._figure_changed(FIGURES[control.place])
+        if control.place in COMPARED:
+            self.page.locator("#vs-compare-go").click()
+        for _ in range(40):
+            self.page.wait_for_timeout(100)
+            if self.seen(control.n) != before:
+                break
+        else:
+            return False
+        self.page.evaluate("() => document.fullscreenElement && document.exitFullscreen()")
+        self.settled(control.n)
+        return True
+
+    def _figure_changed(self, panel: str) -> bool:
+        """Whether the figure made now is another file than the one before."""
+        self.page.locator(MAKES[panel]).click()
+        for _ in range(120):
+            self.page.wait_for_timeout(500)  # until then it is the figure before
+            with self.page.expect_download() as waiting:
+                self.page.locator(f"#{panel}-download").click()
+            contents = waiting.value.path().read_bytes()
+            if contents != self.figures.get(panel):
+                self.figures[panel] = contents
+                return True
+        return False
+
+    def _touch(self, control: Control) -> None:
+        at = self.page.locator(f"[data-control='{control.n}']")
+        at.scroll_into_view_if_needed()
+        if control.kind == "range":
+            at.press("ArrowLeft" if at.evaluate("e => e.value === e.max") else "ArrowRight")
+        elif control.kind in ("number", "text"):
+            at.fill(at.evaluate("e => String(e.value === e.max ? +e.value - 1 : +e.value + 1)"))
+            at.press("Tab")
+        elif control.kind == "menu":
+            at.click()
+            options = self.page.locator("[role=option]")
+            options.first.wait_for()
+            others = options.locator("xpath=self::*[@aria-selected='false']")
+            wanted = others.filter(has_text=PICKS.get(control.place, ""))
+            (wanted if wanted.count() else options).last.click()
+            at.press("Escape")
+        elif control.kind == "select":
+            at.select_option(index=1)
+        else:
+            at.click()
+
+    def use_all(self, inside: str) -> None:
+        """Each control there once, also those that come with another; then complain."""
+        while left := [
+            found
+            for found in self.controls(inside)
+            if found.key not in self.used
+            and not (found.disabled or found.chosen or found.name == CANCEL)
+        ]:
+            control = left[0]
+            self.used.add(control.key)
+            if not self.use(control) and control.name != MAKE:
+                self.idle.add(control.key)
+            assert self.errors == []
+            told = self.page.locator(".toast-body").all_inner_texts()
+            assert told == [], (control, told)
+
+
+@pytest.fixture
+def visitor(page: Page, address: str, tmp_path: Path) -> Visitor:
+    return Visitor(page, address, tmp_path)
+
+
+def test_above_the_tabs(visitor: Visitor) -> None:
+    visitor.use_all(".vs-head, .vs-choose")
+    assert visitor.idle == set()
+
+
+def test_explain(visitor: Visitor) -> None:
+    visitor.use_all("[role=tabpanel]")
+    assert visitor.idle == set()
+
+
+def test_attention(visitor: Visitor) -> None:
+    visitor.open("Attention", "#vs-attention canvas.photo")
+    visitor.use_all("[role=tabpanel]")
+    assert visitor.idle == set()
+
+
+def test_inside(visitor: Visitor) -> None:
+    visitor.open("Inside the model", "#vs-positions img")
+    visitor.use_all("[role=tabpanel]")
+    assert visitor.idle == set()
+
+
+def test_anatomy(visitor: Visitor) -> None:
+    visitor.open("Anatomy", "#vs-anatomy-picture img")
+    visitor.use_all("[role=tabpanel]")
+    assert visitor.idle == set()
+
+
+def test_compare(visitor: Visitor) -> None:
+    visitor.open("Compare", "#vs-compare-go")
+    visitor.use_all("[role=tabpanel]")
+    assert visitor.idle == set()
