@@ -34,6 +34,10 @@ FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "AVIF", "TIFF", "GIF", "BMP", "JPEG2000
 """Pillow's formats that hold photos; none of them starts another program to be read."""
 
 
+LONGEST_NAME = 255
+"""Letters of a name that is kept; file systems take no more either."""
+
+
 class PhotoError(ValueError):
     """A picture could not be used; the message is one plain sentence."""
 
@@ -43,7 +47,7 @@ def short_name(source: object) -> str:
     text = source if isinstance(source, str) else ""
     last = re.split(r"[\\/]", text.rstrip("\\/"))[-1]
     shown = "".join(letter if letter.isprintable() else " " for letter in last)
-    return shown.strip() or "photo"
+    return shown.strip()[:LONGEST_NAME] or "photo"
 
 
 def open_file(path: str | os.PathLike[str], name: str) -> BinaryIO:

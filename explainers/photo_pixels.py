@@ -50,6 +50,15 @@ def pixels_of_image(
         raise
     except Exception as error:  # decoders raise nearly anything on damaged data
         logger.debug("%s was not decoded", name, exc_info=True)
+        if "closed image" in str(error):  # Pillow has no other sign of it
+            raise PhotoError(
+                Sentence(
+                    "photo_image_closed",
+                    "The picture {name} was closed before it was given; open it again, and close "
+                    "it afterwards.",
+                    name=name,
+                )
+            ) from error
         raise damaged(name) from error
 
 

@@ -624,3 +624,14 @@ def test_pillow_does_not_warn_on_the_error_stream(tmp_path: Path) -> None:
     code = f"from explainers.image import load_photo; load_photo({str(path)!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+def test_a_closed_picture_is_said_to_be_closed() -> None:
+    image = Image.fromarray(tiny_photo_array())
+    image.close()
+    with pytest.raises(PhotoError, match="was closed before it was given; open it again"):
+        load_photo(image)
+
+
+def test_an_endless_name_is_cut() -> None:
+    assert len(load_photo(tiny_photo_array(), "x" * 5000).name) == 255

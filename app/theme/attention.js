@@ -259,7 +259,6 @@ const drawScale = (values, limit) => {
   $('.scale .top').textContent = values ? percent(limit) + (fixed ? ' +' : '') : '';
   $('.scale .note').textContent = fill(run ? 'attention_scale_run' : fixed ? 'attention_scale_fixed' : 'attention_scale_own');
 };
-const EVEN = 1.1;  // below this many times its even share a part does not stand out, as in alt texts
 const drawLine = (values, token) => {
   const line = $('.line');
   let text;
@@ -276,7 +275,7 @@ const drawLine = (values, token) => {
     }
     const dense = Array.from(sums, (sum, at) => (areas[at] ? sum / areas[at] : 0));
     const best = dense.indexOf(Math.max(...dense)), onPhoto = total - prefix || 1;
-    const even = sums[best] / onPhoto < EVEN * areas[best] / (h * w);
+    const even = sums[best] / onPhoto < facts.even * areas[best] / (h * w);
     const key = who ? (even ? 'attention_line_who_even' : 'attention_line_who')
       : (even ? 'attention_line_even' : 'attention_line');
     const words = {
