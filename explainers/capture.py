@@ -141,6 +141,12 @@ class Capture(TorchFunctionMode):
             self._written.softmax(args[0], output)
         return output
 
+    def _written_into(self, func: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        before = self._written.before(args[0])
+        func(*args, **kwargs)
+        if before is not None:
+            self._written.changed(args[0].detach() - before)
+
     def _add(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Tensor:
         output = func(*args, **kwargs)
         if len(args) == 2:
@@ -230,9 +236,12 @@ class Capture(TorchFunctionMode):
         v = exact(call.v)  # type: ignore[arg-type]
         rows = torch.arange(call.rows_count, device=v.device)
         parts = [attention @ v for _, attention in call.chunks(rows)]
-        merged = torch.cat(parts, 2).transpose(1, 2).flatten(2)  # (B, N, H·E)
-        merged = merged.to(received.dtype)
-        if block < self.adapter.depth:  # not the attention pool
+        heads = torch.cat(parts, 2)  # (B, H, N, E)
+        inside = block < self.adapter.depth  # not the attention pool
+        if inside:
+            heads = self.adapter.before_merge(block, heads, call.q)
+        merged = heads.transpose(1, 2).flatten(2).to(received.dtype)  # (B, N, H·E)
+        if inside:
             merged = self.adapter.after_merge(block, merged, self._gate)
         if received.shape != merged.shape:  # nn.MultiheadAttention keeps the batch second
             received = received.transpose(0, 1)
@@ -262,6 +271,7 @@ _HANDLERS: dict[Any, Callable[[Capture, Callable[..., Any], Any, Any], Any]] = {
     **dict.fromkeys((Tensor.add, torch.add), Capture._add),
     **dict.fromkeys((Tensor.mul, torch.mul), Capture._mul),
     Tensor.view: Capture._view,
+    Tensor.__setitem__: Capture._written_into,
     **dict.fromkeys((Tensor.float, Tensor.to, Tensor.type_as), Capture._cast),
 }
 

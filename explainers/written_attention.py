@@ -68,6 +68,16 @@ class WrittenAttention:
             steps.mask = right if steps.mask is None else steps.mask + right
             steps.scores = output
 
+    def before(self, tensor: Any) -> Tensor | None:
+        """The scores as they are, where they are what will be written into."""
+        steps = self._steps
+        return steps.scores.detach().clone() if steps and tensor is steps.scores else None
+
+    def changed(self, by: Tensor) -> None:
+        """The scores were written into where they stand; what came on top is one more mask."""
+        if self._steps:
+            self._steps.mask = by if self._steps.mask is None else self._steps.mask + by
+
     def scaling(self, left: Any, right: Any, output: Tensor) -> None:
         """A product has run: a scale, where it was of the scores with a number, or one a head."""
         steps = self._steps

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from timm.models.hiera import Hiera
 from timm.models.maxxvit import MaxxVit, MaxxVitCfg, MaxxVitTransformerCfg
+from timm.models.mvitv2 import MultiScaleVit, MultiScaleVitCfg
 from timm.models.pit import PoolingVisionTransformer
 from timm.models.pvt_v2 import PyramidVisionTransformerV2
 from timm.models.swin_transformer import SwinTransformer
@@ -32,11 +33,19 @@ _SWIN: dict[str, Any] = {
 _STAGES: dict[str, Any] = {"embed_dims": (8, 16), "num_heads": (1, 2), "num_classes": CLASSES}
 
 
+_HALVED: Any = ((1, 1), (2, 2), (2, 2))
+
+
 def _maxvit(kinds: tuple[Any, ...], **transformer: Any) -> nn.Module:
     given = {"dim_head": 8, "window_size": (4, 4), "grid_size": (4, 4), **transformer}
     layers = MaxxVitTransformerCfg(**given)
     cut = MaxxVitCfg((8, 16), (1, 1), kinds, stem_width=8, transformer_cfg=layers)
     return MaxxVit(cut, img_size=SIZE, num_classes=CLASSES)
+
+
+def _mvit(**changed: Any) -> nn.Module:
+    cut = MultiScaleVitCfg((1, 1, 2), (8, 16, 16), num_heads=(1, 2, 2), **changed)
+    return MultiScaleVit(cut, img_size=(64, 64), num_classes=CLASSES)
 
 
 FAMILIES: dict[str, Callable[[], nn.Module]] = {
@@ -77,6 +86,9 @@ FAMILIES: dict[str, Callable[[], nn.Module]] = {
         num_classes=CLASSES,
         mask_unit_size=(8, 8),
     ),
+    "mvitv2": lambda: _mvit(stride_q=_HALVED),
+    "mvitv2_cls": lambda: _mvit(stride_q=_HALVED, use_cls_token=True),
+    "mvitv2_plain": lambda: _mvit(stride_q=_HALVED, residual_pooling=False, rel_pos_type=""),
     "pit": lambda: PoolingVisionTransformer(
         img_size=32,
         patch_size=8,
@@ -88,7 +100,11 @@ FAMILIES: dict[str, Callable[[], nn.Module]] = {
         num_classes=CLASSES,
     ),
 }
-SIZES = {"swin_padded": (40, 24), "twins_padded": (40, 24), "hiera": (64, 64), "pit": (32, 32)}
+SIZES = {
+    **dict.fromkeys(("swin_padded", "twins_padded"), (40, 24)),
+    **dict.fromkeys(("hiera", "mvitv2", "mvitv2_cls", "mvitv2_plain"), (64, 64)),
+    "pit": (32, 32),
+}
 """Input sizes of the families that are not built for `SIZE`."""
 
 

@@ -315,3 +315,49 @@ def test_blocks_of_several_grids_do_not_stand_side_by_side() -> None:
         shape_of(trace.model)
     alone = wrapped("coatnet").trace(PHOTO)  # one block, on the model's own grid
     assert head_figures(alone).distance.shape == (1, 2)
+
+
+def slow_mvit(layer: Any, read: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Attention (H, n, m) of one MViTv2 layer over what it reads (1, n, C): two cells at a time.
+
+    Queries and keys are pooled by convolutions; added to each product are the query's products
+    with a vector for how far apart the two cells are down, and with one for across.
+    """
+    heads, prefix = layer.num_heads, int(layer.has_cls_token)
+    q, k, _ = layer.qkv(read).unflatten(2, (3, heads, -1)).permute(2, 0, 3, 1, 4)
+
+    def pooled(tensor: Tensor, pool: Any, norm: Any) -> tuple[Tensor, tuple[int, int]]:
+        if pool is None:
+            return tensor[0], grid
+        cells = tensor[0, :, prefix:].transpose(1, 2).unflatten(2, grid)  # (H, D, h, w)
+        made = pool(cells)
+        tokens = torch.cat([tensor[0, :, :prefix], made.flatten(2).transpose(1, 2)], 1)
+        return norm(tokens), (made.shape[2], made.shape[3])
+
+    (q, q_grid), (k, k_grid) = (
+        pooled(q, layer.pool_q, layer.norm_q),
+        pooled(k, layer.pool_k, layer.norm_k),
+    )
+    scores = layer.scale * q @ k.mT
+    if layer.rel_pos_type == "spatial":
+        cells = [list(product(range(g[0]), range(g[1]))) for g in (q_grid, k_grid)]
+        for (i, here), (j, there) in product(*map(enumerate, cells)):
+            for axis, table in enumerate((layer.rel_pos_h, layer.rel_pos_w)):
+                n, m = q_grid[axis], k_grid[axis]
+                apart = here[axis] * max(m / n, 1) - (there[axis] - (m - 1)) * max(n / m, 1)
+                scores[:, prefix + i, prefix + j] += q[:, prefix + i] @ table[int(apart)]
+    return scores.softmax(-1)
+
+
+@pytest.mark.parametrize("family", ["mvitv2", "mvitv2_cls", "mvitv2_plain"])
+def test_mvit_equals_its_definition_two_cells_at_a_time(family: str) -> None:
+    vit = wrapped(family)
+    trace = vit.trace(PHOTO)
+    module: Any = vit.module
+    grid = (16, 16)
+    for number, block in enumerate(block for stage in module.stages for block in stage.blocks):
+        read = read_by(module, block.attn, trace.pixels, before=True)
+        with torch.no_grad():
+            wanted = slow_mvit(block.attn, read.detach(), grid)
+        torch.testing.assert_close(trace.attention(number), wanted, rtol=0, atol=1e-10)
+        grid = trace.block_grids(number)[0]

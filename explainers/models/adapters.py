@@ -199,6 +199,10 @@ class Adapter(EmbeddingViews):
         """The merged heads (B, N, H·E) in what the block's projection was given."""
         return received
 
+    def before_merge(self, block: int, heads: Tensor, q: Tensor) -> Tensor:
+        """What the block makes of its heads (B, H, N, E) and queries before it merges them."""
+        return heads
+
     def after_merge(self, block: int, merged: Tensor, gate: Tensor | None = None) -> Tensor:
         """What the block does to its merged heads before their projection.
 

@@ -11,7 +11,8 @@ from explainers.attention_call import AttentionCall
 from explainers.models.adapters import YES, Adapter, BlockParts, Pooling, Watched
 from explainers.models.errors import ModelError
 from explainers.models.feature_map import FeatureMap, Grid, find_map, last_map, reductions
-from explainers.models.grid_blocks import GridBlock, grid_blocks
+from explainers.models.grid_block import GridBlock
+from explainers.models.grid_blocks import grid_blocks
 from explainers.models.preprocessing import pixel_size
 from explainers.models.unread_attention import unread
 from explainers.registry import Support
@@ -145,6 +146,10 @@ class FeatureMapAdapter(Adapter):
 
     def merged(self, block: int, received: Tensor) -> Tensor:
         return self.layer(block, self._own_size).received(received)
+
+    def before_merge(self, block: int, heads: Tensor, q: Tensor) -> Tensor:
+        scale = self.layer(block, self._own_size).query_scale
+        return heads if scale is None else heads + q / scale
 
     def after_merge(self, block: int, merged: Tensor, gate: Tensor | None = None) -> Tensor:
         layer = self.layer(block, self._own_size)

@@ -7,42 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
 from explainers.models.feature_map import Grid, reductions
+from explainers.models.grid_block import GridBlock, Reshape, as_it_is
+from explainers.models.pooled_blocks import mvit, pooled_keys, pvt
 from explainers.models.windows import lattices, unrolled, whole, windows
-
-Reshape = Callable[[Tensor], Tensor]
-
-
-def _as_it_is(tensor: Tensor) -> Tensor:
-    return tensor
-
-
-@dataclass(frozen=True)
-class GridBlock:
-    """One attention layer.
-
-    projection: the layer that reads its merged heads. queries (W, n), keys (W, m): the cell in
-    each slot of each window, of the grids ``rows`` and ``columns`` (see `windows`). prefix:
-    tokens before the cells, in both; such a layer has one window. fold: q, k or v as the layer
-    computes them → (B·W, H, n, D). received: what the projection is given → (B·W, n, H·D).
-    cropped: whether slots of padding are cut off before the projection, not after it.
-    """
-
-    projection: nn.Module
-    heads: int
-    rows: Grid
-    columns: Grid
-    queries: Tensor
-    keys: Tensor
-    prefix: int = 0
-    fold: Reshape = _as_it_is
-    received: Reshape = _as_it_is
-    cropped: bool = False
 
 
 def grid_blocks(module: nn.Module, size: Grid) -> tuple[GridBlock, ...]:
@@ -81,7 +53,7 @@ def _swin(module: Any, size: Grid) -> Iterator[GridBlock]:
             grid = (grid[0] + 1) // 2, (grid[1] + 1) // 2
         for block in stage.blocks:
             cells = windows(grid, tuple(block.window_size), tuple(block.shift_size))
-            yield _same(block.attn.proj, block.attn.num_heads, grid, cells, _as_it_is)
+            yield _same(block.attn.proj, block.attn.num_heads, grid, cells, as_it_is)
 
 
 def _maxvit(module: Any, size: Grid) -> Iterator[GridBlock]:
@@ -128,7 +100,7 @@ def _twins(module: Any, size: Grid) -> Iterator[GridBlock]:
                     cropped=True,
                 )
             else:
-                yield _pooled_keys(layer, grid)
+                yield pooled_keys(layer, grid)
 
 
 def _into_windows(cells: Tensor) -> Reshape:
@@ -140,25 +112,6 @@ def _into_windows(cells: Tensor) -> Reshape:
         return held.flatten(0, 1)
 
     return received
-
-
-def _pooled_keys(layer: Any, grid: Grid) -> GridBlock:
-    """A layer in which every cell looks at a coarser grid (Wang et al., PVT, ICCV 2021)."""
-    merge = getattr(layer, "sr", None)  # a convolution that reads cells without overlap
-    down, across = (1, 1) if merge is None else merge.stride
-    coarse = grid[0] // down, grid[1] // across
-    pool = getattr(layer, "pool", None)
-    if pool is not None:
-        coarse = int(pool.output_size), int(pool.output_size)
-    return GridBlock(layer.proj, layer.num_heads, grid, coarse, whole(grid), whole(coarse))
-
-
-def _pvt(module: Any, size: Grid) -> Iterator[GridBlock]:
-    """Wang et al., PVT v2, 2022."""
-    for stage, step in zip(module.stages, reductions(module), strict=True):
-        grid = math.ceil(size[0] / step), math.ceil(size[1] / step)
-        for block in stage.blocks:
-            yield _pooled_keys(block.attn, grid)
 
 
 def _hiera(module: Any, size: Grid) -> Iterator[GridBlock]:
@@ -224,7 +177,8 @@ _READERS: dict[str, Callable[[Any, Grid], Iterator[GridBlock]]] = {
     "SwinTransformerV2Cr": _swin,
     "MaxxVit": _maxvit,
     "Twins": _twins,
-    "PyramidVisionTransformerV2": _pvt,
+    "PyramidVisionTransformerV2": pvt,
+    "MultiScaleVit": mvit,
     "Hiera": _hiera,
     "PoolingVisionTransformer": _pit,
 }

@@ -12,7 +12,7 @@ from explainers.models.adapters import BlockParts
 from explainers.models.errors import ModelError
 from explainers.models.feature_map import FeatureMap, Grid
 from explainers.models.feature_map_adapter import FeatureMapAdapter
-from explainers.models.grid_blocks import GridBlock
+from explainers.models.grid_block import GridBlock
 from explainers.models.windows import windows
 from explainers.sentence import Sentence
 
