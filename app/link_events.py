@@ -10,13 +10,15 @@ from typing import Any
 
 import gradio as gr
 
-from app import example_photos, handlers, links, model_events, settings
+from app import compare_links, example_photos, handlers, links, model_events, settings
 from app.anatomy_tab import AnatomyTab, menu_value, step_of
+from app.compare_tab import CompareTab
 from app.desks import Desk
 from app.errors import explain_error, guard
 from app.files import adopt
+from app.link_fit import Fitted, fit
 from app.link_panel import LinkPanel
-from app.links import Fitted, View
+from app.links import View
 from app.save_events import HAND_OVER
 from app.scene import Display, Scene, with_model
 from app.showing import Updates
@@ -45,19 +47,26 @@ _COPY = """async (query) => {
 
 
 def connect(
-    page: Widgets, demo: gr.Blocks, panel: LinkPanel, tabs: gr.Tabs, anatomy: AnatomyTab
+    page: Widgets,
+    demo: gr.Blocks,
+    panel: LinkPanel,
+    tabs: gr.Tabs,
+    anatomy: AnatomyTab,
+    compare: CompareTab,
 ) -> None:
     """Let the buttons tell the view, and an address or a file restore it."""
-    asked = [*page.asked, anatomy.steps, panel.address]
+    compared = list(compare_links.fields(compare).values())
+    asked = [*page.asked, *compared, anatomy.steps, panel.address]
 
     def current(request: gr.Request, values: tuple[Any, ...]) -> View:
         *rest, step, tab = values
-        wish, desk = page.request(tuple(rest)), page.desk(request)
+        wish, desk = page.request(tuple(rest[: -len(compared)])), page.desk(request)
+        side_by_side = compare_links.told(rest[-len(compared) :])
         photo = None
         if wish.scene.photo is not None:
             photo = example_photos.name_of(page.studio.photo(desk, wish.scene.photo))
         vit = page.studio.models.ready(wish.scene.model)
-        return links.view_of(wish, tab, step_of(step), photo, vit)
+        return links.view_of(wish, tab, step_of(step), photo, vit, side_by_side)
 
     def own(view: View, values: tuple[Any, ...]) -> bool:
         """Whether the photo is the visitor's own, which is never in what is told."""
@@ -116,6 +125,7 @@ def connect(
             tabs: gr.skip() if view.tab is None else gr.Tabs(selected=view.tab),
             anatomy.steps: gr.skip() if view.step is None else menu_value(view.step),
             page.chooser.model: view.model or gr.skip(),
+            **compare_links.updates(compare, view.compare),
         }
         vit: VisionModel | None = None
         wanted = view.model or model
@@ -136,7 +146,7 @@ def connect(
                 yield model_events.in_use(page, lang, wanted, vit)
         if vit is None:
             return  # there is none, or the visitor has turned to another one meanwhile
-        fitted, more = links.fit(view, vit)
+        fitted, more = fit(view, vit)
         notes += [tell(lang, sentence) for sentence in more]
         now = with_model(scene, wanted)
         if view.photo is not None:
@@ -198,7 +208,7 @@ def connect(
     outputs = [
         *(panel.note, tabs, anatomy.steps),
         *(above.photo, above.look.kind, above.look.side, *model_events.touched(page)),
-        *(*tab.groups.values(), *tab.display),
+        *(*tab.groups.values(), *tab.display, *compared),
     ]
     inputs = [page.lang, page.scene, page.model]
     for event in (

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
+import gradio as gr
 import pytest
 
-from app import example_photos, links, settings
+from app import compare_links, compare_tab, example_photos, links, settings
 from app.link_events import found_in
-from app.links import View, fit, from_query, read, view_of
+from app.link_fit import fit
+from app.links import View, from_query, read, view_of
 from app.page import Page
 from app.scene import Display, Request, Scene
 from explainers import explain, load_photo, methods, wrap_model
@@ -62,6 +64,22 @@ def test_what_is_usual_makes_a_short_link() -> None:
     assert view_of(request, "elsewhere", None, None, None).query().startswith("model=one&tab=")
 
 
+@pytest.mark.parametrize("way", ["link", "file"])
+def test_what_is_compared_travels(way: str) -> None:
+    given = [["one", "two"], ["rollout"], ["@1", "tabby, tabby cat"], [5, 0], "shared"]
+    told = view_of(REQUEST, "compare", None, "lion", VIT, compare_links.told(given))
+    raw = from_query(dict(parse_qsl(told.query()))) if way == "link" else json.loads(told.to_json())
+    view, problems = read(raw)
+    assert problems == []
+    assert view.compare == told.compare
+    with gr.Blocks():
+        tab = compare_tab.build(Page().texts, methods(), [])
+    shown = compare_links.updates(tab, view.compare)
+    assert [shown[w]["value"] for w in compare_links.fields(tab).values()] == given
+    elsewhere = view_of(REQUEST, "explain", None, "lion", VIT, compare_links.told(given))
+    assert "compare." not in elsewhere.query()
+
+
 def test_every_setting_of_every_method_travels() -> None:
     """Not one control's value changes its kind on the way."""
     page, values = Page(), []
@@ -91,6 +109,11 @@ def test_every_setting_of_every_method_travels() -> None:
         ("smooth=maybe", "smooth cannot be maybe"),
         ("look=telescope", "look cannot be telescope"),
         ("look=whole&side=9999", "side cannot be 9999"),
+        ("compare.methods=magic", "compare.methods cannot be magic"),
+        ("compare.photos=dragon", "compare.photos cannot be dragon"),
+        ("compare.scale=vast", "compare.scale cannot be vast"),
+        ("compare.spirit=1", "compare cannot be spirit"),
+        ("compare.models=a|b|c|d", "compare.models cannot be 4 names"),
     ],
 )
 def test_a_wrong_value_is_left_out_in_one_sentence(query: str, said: str) -> None:
@@ -112,6 +135,9 @@ def test_a_wrong_value_is_left_out_in_one_sentence(query: str, said: str) -> Non
         ({"parameters": {"rollout": 3}}, "rollout cannot be 3 here"),
         ({"display": "x"}, "display cannot be x here"),
         ({"display": {"shine": 1}}, "display cannot be shine here"),
+        ({"compare": 3}, "compare cannot be 3 here"),
+        ({"compare": {"models": "a"}}, "compare.models cannot be a here"),
+        ({"compare": {"scale": [1]}}, "compare.scale cannot be [1] here"),
     ],
 )
 def test_a_wrong_kind_of_value_is_left_out_in_one_sentence(raw: dict[str, Any], said: str) -> None:

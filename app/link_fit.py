@@ -1,0 +1,81 @@
+"""The parts of a link or recipe that only its model can tell the worth of: classes, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.links import View
+from explainers.methods.parameters import check_parameters
+from explainers.models.vision_model import VisionModel
+from explainers.registry import find_method
+from explainers.scalars import shown
+from explainers.sentence import Sentence
+
+ANY_TOKENS = 10**6
+"""Tokens of a look whose grid is not known yet; `explain` checks them again."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What of a view's classes and settings a model has."""
+
+    target: int | None
+    against: int | None
+    parameters: Mapping[str, Mapping[str, Any]]
+
+
+def fit(view: View, vit: VisionModel) -> tuple[Fitted, list[Sentence]]:
+    """Classes and settings that ``vit`` has; and a sentence for each that it does not have."""
+    problems: list[Sentence] = []
+    aims = []
+    for aim in (view.target, view.against):
+        try:
+            aims.append(None if aim is None else _class(vit, aim))
+        except (ValueError, TypeError) as error:
+            problems.append(error.args[0])
+            aims.append(None)
+    if aims[0] is not None and aims[0] == aims[1]:
+        problems.append(
+            Sentence(
+                "view_same_contrast",
+                "The contrast is the class itself ({label}), so it is left out; choose another.",
+                label=vit.label(aims[0]),
+            )
+        )
+        aims[1] = None
+    adapter = vit.adapter
+    parameters: dict[str, dict[str, Any]] = {}
+    for name, given in view.parameters.items():
+        for setting, value in given.items():
+            sizes = adapter.depth, adapter.heads, ANY_TOKENS
+            try:
+                checked = check_parameters(find_method(name), {setting: value}, *sizes)
+            except ValueError as error:
+                problems.append(error.args[0])
+                continue
+            parameters.setdefault(name, {})[setting] = checked[setting]
+    return Fitted(aims[0], aims[1], parameters), problems
+
+
+def _class(vit: VisionModel, aim: Any) -> int:
+    """The index of a class; ValueError or TypeError where the model has no such class."""
+    label = None
+    if isinstance(aim, Mapping):
+        aim, label = aim.get("index"), aim.get("label")
+    if not vit.classes:
+        raise ValueError(vit.supports("saliency").reason)
+    index = vit.find_class(aim)  # type: ignore[arg-type]  # which says what it takes
+    if isinstance(label, str) and label != vit.label(index):
+        raise ValueError(
+            Sentence(
+                "view_label",
+                "Class {index} is {then} in the recipe and {now} here, so it is left out; choose "
+                "the class yourself.",
+                index=index,
+                then=shown(label),
+                now=vit.label(index),
+            )
+        )
+    return index

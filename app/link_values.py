@@ -1,0 +1,169 @@
+"""The values of a link or a recipe, each checked against what exists here.
+
+Each function returns what is good of what was given, and adds a sentence to ``problems`` for
+what is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from app import example_photos
+from app.comparing import MODELS
+from app.look_control import LONGEST, SHORTEST, STEP
+from explainers.look import Look
+from explainers.registry import find_method, methods
+from explainers.render.colours import SIGNED, UNSIGNED
+from explainers.render.overlay import STYLES
+from explainers.scalars import real_number, shown, whole_number
+from explainers.sentence import Sentence
+
+EXTENTS = ("own", "shared", "minmax", "percentile")
+LOOKS = ("own", "whole", "windows")
+SCALES = ("own", "shared")
+"""How the maps of a comparison share their colours."""
+
+
+def settings(given: Any, problems: list[Sentence]) -> dict[str, dict[str, Any]]:
+    """Settings of methods there are, in the setting's own type; their range is checked later."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, chosen in _table("parameters", given, problems).items():
+        if name not in methods():
+            problems.append(refusal("methods", name, ", ".join(methods())))
+            continue
+        kinds = {parameter.name: parameter.kind for parameter in find_method(name).parameters}
+        for setting, value in _table(str(name), chosen, problems).items():
+            typed = _typed(value, kinds.get(str(setting), "choice"))
+            found.setdefault(name, {})[str(setting)] = typed
+    return found
+
+
+def _typed(value: Any, kind: str) -> Any:
+    """The number that a text of a link stands for, where the setting is one."""
+    if not isinstance(value, str) or kind == "choice":
+        return value
+    for make in (int, float):
+        try:
+            return make(value)
+        except ValueError:
+            continue
+    return value
+
+
+def display(given: Any, problems: list[Sentence]) -> dict[str, Any]:
+    """The display options that there are."""
+    checks: dict[str, tuple[Callable[[Any], Any], str]] = {
+        "opacity": (_share, "a number from 0 to 1"),
+        "unsigned": (_among(UNSIGNED), ", ".join(UNSIGNED)),
+        "signed": (_among(SIGNED), ", ".join(SIGNED)),
+        "style": (_among(STYLES), ", ".join(STYLES)),
+        "extent": (_among(EXTENTS), ", ".join(EXTENTS)),
+        "smooth": (_switch, "0, 1"),
+    }
+    found = {}
+    for name, value in _table("display", given, problems).items():
+        if value is None:
+            continue
+        if name not in checks:
+            problems.append(refusal("display", name, ", ".join(checks)))
+            continue
+        check, known = checks[name]
+        fine = check(value)
+        if fine is None:
+            problems.append(refusal(name, value, known))
+        else:
+            found[name] = fine
+    return found
+
+
+def look(given: Any, problems: list[Sentence]) -> Look | None:
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        problems.append(refusal("look", given, "an object with kind and long_side"))
+        return None
+    kind, side = given.get("kind"), _typed(given.get("long_side"), "integer")
+    if kind not in LOOKS:
+        problems.append(refusal("look", kind, ", ".join(LOOKS)))
+        return None
+    if kind == "own" or side is None:
+        return Look(kind)
+    whole = whole_number(side)
+    if whole is None or not SHORTEST <= whole <= LONGEST:
+        problems.append(refusal("side", side, f"{SHORTEST} … {LONGEST}"))
+        return None
+    return Look(kind, round(whole / STEP) * STEP)
+
+
+def compared(given: Any, problems: list[Sentence]) -> dict[str, Any]:
+    """What the Compare tab compares; a class is checked when it is compared."""
+    photos = tuple(example_photos.names())
+    known: dict[str, tuple[str, ...] | None] = {
+        "models": None,
+        "methods": tuple(methods()),
+        "classes": None,
+        "photos": photos,
+    }
+    found: dict[str, Any] = {}
+    for name, value in _table("compare", given, problems).items():
+        if name == "scale":
+            if value in SCALES:
+                found["scale"] = value
+            else:
+                problems.append(refusal("compare.scale", value, ", ".join(SCALES)))
+        elif name not in known:
+            problems.append(refusal("compare", name, ", ".join((*known, "scale"))))
+        elif not isinstance(value, (list, tuple)):
+            problems.append(refusal(f"compare.{name}", value, "a list of names"))
+        elif name == "models" and len(value) > MODELS:
+            problems.append(refusal("compare.models", f"{len(value)} names", f"1 … {MODELS} names"))
+        elif good := _listed(f"compare.{name}", value, known[name], problems):
+            found[name] = good
+    return found
+
+
+def _listed(
+    name: str, given: Any, known: tuple[str, ...] | None, problems: list[Sentence]
+) -> list[str]:
+    """The texts of a list, each once; where ``known`` is given, those that are in it."""
+    found = []
+    for value in given:
+        if isinstance(value, str) and (known is None or value in known):
+            found.append(value)
+        else:
+            problems.append(refusal(name, value, ", ".join(known or ("a name",))))
+    return list(dict.fromkeys(found))
+
+
+def refusal(name: str, value: Any, known: str) -> Sentence:
+    return Sentence(
+        "view_value",
+        "{name} cannot be {value} here, so that is left out; it can be: {known}.",
+        name=name,
+        value=shown(value),
+        known=known,
+    )
+
+
+def _share(value: Any) -> float | None:
+    number = real_number(_typed(value, "number"))
+    return number if number is not None and 0 <= number <= 1 else None
+
+
+def _switch(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    return {"0": False, "1": True}.get(str(value))
+
+
+def _among(known: tuple[str, ...]) -> Callable[[Any], str | None]:
+    return lambda value: value if value in known else None
+
+
+def _table(name: str, given: Any, problems: list[Sentence]) -> Mapping[Any, Any]:
+    """Names and values; nothing, and a sentence, where something else was given."""
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    problems.append(refusal(name, given, "an object of names and values"))
+    return {}
