@@ -14,6 +14,7 @@ from torch import Tensor
 
 from app.studio import trace_bytes
 from explainers.models.errors import ModelError
+from explainers.render.animation import kinds
 from explainers.render.describe import EVEN
 from explainers.trace import Trace
 from explainers.views.heads import HeadFigures, head_figures
@@ -87,6 +88,7 @@ class Look:
             "distance": np.round(self.figures.distance, 2).tolist(),
             "entropy": np.round(self.figures.entropy, 4).tolist(),
             "even": EVEN,
+            "films": list(kinds()),
         }
 
 

@@ -56,7 +56,7 @@ def connect(page: Widgets, tab: AttentionTab, looks: Looks) -> None:
 
     @guard
     def film(lang: str, event: gr.EventData, request: gr.Request) -> str:
-        """A GIF or WebP of the run that the board asks for, to be downloaded."""
+        """A GIF, WebP or MP4 of the run that the board asks for, to be downloaded."""
         path = filmed(looks, page.desk(request), dict(event._data))
         if path is None:
             raise ValueError(

@@ -36,7 +36,7 @@ def limit(found: Look, rows: np.ndarray) -> float:
 
 
 def film(found: Look, token: int, head: int | str, who: bool, kind: Any) -> bytes:
-    """The run as a GIF or WebP: one frame a block, on one scale. ValueError for another kind."""
+    """The run as a GIF, WebP or MP4: a frame a block, on one scale. ValueError for another kind."""
     rows = run(found, token, head, who)
     heats = maps(found, rows)
     photo = found.trace.photo

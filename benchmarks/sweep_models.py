@@ -78,7 +78,12 @@ def _skeleton(name: str) -> tuple[nn.Module, dict[str, Any]]:
 
 
 def _shallow(kind: type) -> dict[str, Any]:
-    """The setting that leaves two blocks, or two a stage, of a class that takes one."""
+    """The setting that leaves two blocks, or two a stage, of a class that takes one.
+
+    A class that is given a configuration may hand the setting on to it, as MaxxVit does.
+    """
+    if "cfg" in inspect.signature(kind.__init__).parameters:
+        return {"depths": (2, 2, 2, 2)}
     for name in ("depth", "depths"):
         parameter = inspect.signature(kind.__init__).parameters.get(name)
         if parameter is None:

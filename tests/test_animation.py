@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from PIL import Image
 
 from explainers import explain, load_photo, wrap_model
+from explainers.render import animation
 from explainers.render.animation import animation_bytes, frames
 from tests.tiny import tiny_photo_array, tiny_vit
 
@@ -58,4 +60,29 @@ def test_what_cannot_be_made_is_said() -> None:
     with pytest.raises(ValueError, match="one caption a map; 3 maps and 1 captions"):
         frames(HEATS, CAPTIONS[:1])
     with pytest.raises(ValueError, match="gif, webp"):
-        animation_bytes(frames(HEATS, CAPTIONS), "mp4")  # type: ignore[arg-type]
+        animation_bytes(frames(HEATS, CAPTIONS), "avi")
+
+
+def test_an_mp4_shows_each_frame_as_long() -> None:
+    ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="imageio-ffmpeg is not installed")
+    pictures = frames(HEATS, CAPTIONS, width=241, style="map")
+    with tempfile.NamedTemporaryFile(suffix=".mp4") as file:
+        file.write(animation_bytes(pictures, "mp4"))
+        file.flush()
+        reader = ffmpeg.read_frames(file.name)
+        width, height = next(reader)["source_size"]
+        shown = [
+            np.frombuffer(frame, np.uint8).reshape(height, width, 3)[:, :241] for frame in reader
+        ]
+    assert (width, len(shown)) == (242, 7 * len(pictures))
+    for number, picture in enumerate(pictures):
+        exact = np.asarray(picture).astype(int)
+        for frame in shown[7 * number : 7 * number + 7]:
+            assert np.abs(frame[: len(exact)] - exact).mean() < 4
+
+
+def test_an_mp4_is_offered_only_where_it_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(animation, "find_spec", lambda name: None)
+    assert animation.kinds() == ("gif", "webp")
+    with pytest.raises(ValueError, match="written as gif, webp; 'mp4' was given"):
+        animation_bytes(frames(HEATS, CAPTIONS), "mp4")

@@ -21,7 +21,7 @@ root.innerHTML = `<style>${CSS}</style>
       <label class="extent"><span></span><select><option value="own"></option><option value="fixed"></option></select></label>
       <label class="opacity"><span></span><input type="range" min="0" max="100" value="60"></label>
       <button type="button" class="play"></button>
-      <span class="films"><span></span><button type="button" data-kind="gif">GIF</button><button type="button" data-kind="webp">WebP</button></span>
+      <span class="films"><span></span><button type="button" data-kind="gif">GIF</button><button type="button" data-kind="webp">WebP</button><button type="button" data-kind="mp4">MP4</button></span>
       <button type="button" class="full"></button>
     </div>
     <p class="keys"></p>
@@ -462,6 +462,7 @@ const label = () => {
   set('.extent [value=own]', 'attention_own'); set('.extent [value=fixed]', 'attention_fixed');
   set('.opacity span', 'attention_opacity'); set('.full', 'attention_full'); set('.keys', 'attention_keys');
   set('.films span', 'attention_film'); labelPlay(); drawDots();
+  for (const button of root.querySelectorAll('.films button')) button.hidden = !facts.films.includes(button.dataset.kind);
   $('.switch').setAttribute('aria-label', fill('attention_where'));
   $('.block [data-step="-1"]').setAttribute('aria-label', fill('attention_block_down'));
   $('.block [data-step="1"]').setAttribute('aria-label', fill('attention_block_up'));

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from io import BytesIO
-from typing import Any, Literal, get_args
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
 
 from PIL import Image, ImageDraw
 
@@ -15,14 +18,23 @@ from explainers.render.scale import shared_limit
 from explainers.render.sheet import wrapped
 from explainers.sentence import Sentence
 
-Kind = Literal["gif", "webp"]
-"""WebP keeps every colour; GIF, which all programs show, has 256 for the whole run."""
+Kind = Literal["gif", "webp", "mp4"]
+"""WebP keeps every colour; GIF, which all programs show, has 256 for the whole run; MP4, for
+slides, needs the package imageio-ffmpeg."""
 
 LETTER = 15
 """Height of a caption's letters in pixels."""
 
 SECONDS = 0.7
 """How long each frame is shown."""
+
+RATE = 10
+"""Pictures a second of an MP4; players stumble over fewer, so each frame is in it several times."""
+
+
+def kinds() -> tuple[Kind, ...]:
+    """The kinds of file that can be written on this machine."""
+    return ("gif", "webp", "mp4") if find_spec("imageio_ffmpeg") else ("gif", "webp")
 
 
 def frames(
@@ -69,19 +81,21 @@ def frames(
 def animation_bytes(
     pictures: Sequence[Image.Image], kind: Kind = "gif", seconds: float = SECONDS
 ) -> bytes:
-    """The frames as one file that repeats for ever; ``seconds``: how long each is shown.
+    """The frames as one file that repeats for ever (an MP4 does not); each is shown ``seconds``.
 
-    ValueError for another kind of file.
+    ValueError for another kind of file than `kinds`.
     """
-    if kind not in get_args(Kind):
+    if kind not in kinds():
         raise ValueError(
             Sentence(
                 "animation_kind",
                 "Moving pictures are written as {known}; {given!r} was given.",
-                known=", ".join(get_args(Kind)),
+                known=", ".join(kinds()),
                 given=kind,
             )
         )
+    if kind == "mp4":
+        return _mp4(pictures, seconds)
     first, *others = pictures if kind == "webp" else _one_palette(pictures)
     options: dict[str, Any] = {"duration": round(1000 * seconds), "loop": 0}
     options |= {"lossless": True, "quality": 60, "method": 2} if kind == "webp" else {}
@@ -100,3 +114,23 @@ def _one_palette(pictures: Sequence[Image.Image]) -> list[Image.Image]:
         sheet.paste(picture, (0, number * height))
     palette = sheet.quantize(256, Image.Quantize.MAXCOVERAGE)
     return [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
+
+
+def _mp4(pictures: Sequence[Image.Image], seconds: float) -> bytes:
+    """H.264, which codes colours in squares of four pixels: an odd side gets one more of paper."""
+    import imageio_ffmpeg
+
+    width, height = (side + side % 2 for side in pictures[0].size)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "run.mp4"
+        writer = imageio_ffmpeg.write_frames(
+            str(path), (width, height), fps=RATE, quality=8, macro_block_size=2
+        )
+        writer.send(None)
+        for picture in pictures:
+            sheet = Image.new("RGB", (width, height), PAPER)
+            sheet.paste(picture)
+            for _ in range(max(1, round(RATE * seconds))):
+                writer.send(sheet.tobytes())
+        writer.close()
+        return path.read_bytes()
