@@ -14,8 +14,9 @@ from app import anatomy_tab, handlers
 from app.anatomy_tab import AnatomyTab
 from app.desks import Desk
 from app.errors import explain_error
+from app.keys import trace_bytes, trace_key
 from app.scene import Scene, with_model
-from app.studio import TICK, Studio, trace_bytes, trace_key
+from app.studio import TICK, Studio
 from app.texts import say
 from app.widgets import QUIET, Widgets
 from app.work import Job, Report

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from app.studio import trace_bytes
+from app.keys import trace_bytes
 from explainers.models.errors import ModelError
 from explainers.render.animation import kinds
 from explainers.render.describe import EVEN

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from app import cards, compare_names, drawing
-from app.comparing import Cell, Comparison
+from app.comparison import Cell, Comparison
 from app.errors import explain_error
 from app.scene import Display
 from app.texts import of_method, say

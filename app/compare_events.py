@@ -13,7 +13,8 @@ import gradio as gr
 
 from app import compare_answers, compare_names, drawing, example_photos, figure_events, handlers
 from app.compare_tab import CompareTab, example_choices
-from app.comparing import Asked, Comparison, check, comparing
+from app.comparing import comparing
+from app.comparison import Asked, Comparison, check
 from app.desks import Desk
 from app.errors import explain_error, guard, toast
 from app.save_events import HAND_OVER

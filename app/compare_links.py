@@ -9,7 +9,7 @@ import gradio as gr
 
 from app import example_photos
 from app.compare_tab import CompareTab
-from app.comparing import CHOSEN
+from app.comparison import CHOSEN
 from explainers.registry import DEFAULT_METHODS
 
 

@@ -7,7 +7,7 @@ from html import escape
 from itertools import combinations
 
 from app import cards
-from app.comparing import Cell, Comparison
+from app.comparison import Cell, Comparison
 from app.texts import of_method, say
 from explainers import HeatMap, methods
 from explainers.models.labels import short

@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from app import example_photos, figure_panel
-from app.comparing import CHOSEN, MODELS, RANKS
+from app.comparison import CHOSEN, MODELS, RANKS
 from app.fields import Menu
 from app.figure_panel import FigurePanel
 from app.files import PhotoFiles

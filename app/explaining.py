@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from app.desks import Desk
 from app.errors import known_sentence, logger
+from app.keys import aim
 from app.scene import Request
-from app.studio import Made, Making, Outdated, Stopped, Studio, aim
+from app.studio import Made, Making, Outdated, Stopped, Studio
 from explainers import Cancelled, HeatMap, Photo, VisionModel
 from explainers.sentence import Sentence
 from explainers.trace import Trace

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from app import example_photos
-from app.comparing import MODELS
+from app.comparison import MODELS
 from app.look_control import LONGEST, SHORTEST, STEP
 from explainers.look import Look
 from explainers.registry import find_method, methods

@@ -8,9 +8,9 @@ import gradio as gr
 
 from app import drawing
 from app.errors import guard
+from app.keys import trace_key
 from app.scene import Scene, with_model
 from app.settings import PICKED
-from app.studio import trace_key
 from app.widgets import QUIET, Widgets
 from explainers.trace import Trace
 

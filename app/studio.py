@@ -5,17 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from app.desks import Desk, Desks
 from app.files import new_folder
+from app.keys import aim, map_key, trace_bytes, trace_key
 from app.models import Loader, ModelPool
 from app.scene import Request, Scene
 from app.store import Store
 from app.work import Job, Report, Workers
-from explainers import Photo, PhotoError, explain, load_photo, methods
+from explainers import Photo, PhotoError, explain, load_photo
 from explainers.forecast import Forecast, Pace, measure_pace
 from explainers.heatmap import HeatMap
 from explainers.models.vision_model import VisionModel
@@ -270,50 +270,6 @@ class Studio:
         return made
 
 
-@dataclass(frozen=True)
-class MapKey:
-    """What a map is made from: equal keys, equal maps."""
-
-    model: str
-    photo: str
-    method: str
-    target: int | None
-    against: int | None
-    parameters: tuple[tuple[str, Any], ...]
-
-
-def trace_key(model: str, photo: Photo) -> Hashable:
-    """The key of a model's trace of a photo."""
-    return "trace", model, photo.sha256
-
-
-def map_key(
-    model: str,
-    photo: Photo,
-    method: str,
-    target: int | None,
-    against: int | None,
-    parameters: Mapping[str, Any],
-) -> MapKey:
-    """The key of a map; methods that ignore the class have one map for all classes."""
-    if not methods()[method].class_specific:
-        target = against = None
-    return MapKey(model, photo.sha256, method, target, against, tuple(sorted(parameters.items())))
-
-
-def aim(trace: Trace, scene: Scene) -> tuple[int | None, int | None]:
-    """The class explained and its contrast: chosen, or the likeliest; none without a head.
-
-    Windows have a likeliest class each, so there it is the chosen one or none.
-    """
-    if not trace.model.classes:
-        return None, None
-    if scene.look.kind == "windows":
-        return scene.target, scene.against
-    target = trace.top(1)[0][0] if scene.target is None else scene.target
-    return target, None if scene.against == target else scene.against
-
-
 def follow(desk: Desk, turn: int, job: Job) -> Iterator[Job]:
     """Yield the job every tick until it ends; raises when the visitor went on or pressed Cancel."""
     while True:
@@ -324,9 +280,3 @@ def follow(desk: Desk, turn: int, job: Job) -> Iterator[Job]:
         if job.wait(TICK):
             return
         yield job
-
-
-def trace_bytes(trace: Trace) -> int:
-    """About what a trace holds: q and k of each block, once more for the gradients kept."""
-    calls = sum(call.nbytes for call in trace.calls)
-    return 2 * calls + trace.photo.pixels.nbytes

@@ -8,31 +8,21 @@ of maps that ViTScope saves carries it too, so each of them can be given in plac
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
-
-import torch
+from typing import Any
 
 from explainers.heatmap import HeatMap
-from explainers.image import Photo
-from explainers.methods.explain import explain, versions
-from explainers.models.devices import PRECISIONS
-from explainers.models.loading import load_model
-from explainers.models.sizes import at_size, uncut
-from explainers.models.vision_model import VisionModel
+from explainers.methods.explain import versions
 from explainers.registry import find_method
 from explainers.render.export import write_file
 from explainers.render.metadata import read_metadata
 from explainers.render.npz import to_json
 from explainers.scalars import real_number
 from explainers.sentence import Sentence
-from explainers.separate_looks import SeparateLooks
-from explainers.trace import Trace
 
-__all__ = ["MapRecipe", "RecipeError", "open_recipe", "recipe_of", "replay", "save_recipe"]
+__all__ = ["MapRecipe", "RecipeError", "open_recipe", "recipe_of", "save_recipe"]
 
 MOST = 1000
 """Maps of one recipe."""
@@ -40,10 +30,7 @@ MOST = 1000
 MOST_THREADS = 512
 """More cannot be begun on every machine, and a failure to begin one ends the process."""
 
-_AIMS = ("target", "against")
-
-Load = Callable[..., VisionModel]
-"""Called with a model's name; ``size=`` and ``dtype=`` are given where they are not its own."""
+AIMS = ("target", "against")
 
 
 class RecipeError(ValueError):
@@ -85,7 +72,7 @@ def recipe_of(heats: HeatMap | Sequence[HeatMap]) -> MapRecipe:
     """The recipe of one map, or of several."""
     single = isinstance(heats, HeatMap)
     given = [heats] if isinstance(heats, HeatMap) else heats
-    maps = [_plain(made) for made in _flat([heat.provenance for heat in given])]
+    maps = [plain(made) for made in _flat([heat.provenance for heat in given])]
     return MapRecipe(tuple(maps), single and len(maps) == 1)
 
 
@@ -133,152 +120,10 @@ def open_recipe(path: str | Path) -> MapRecipe:
     return MapRecipe(tuple(maps), single and len(maps) == 1)
 
 
-def replay(
-    recipe: MapRecipe, photos: Photo | Sequence[Photo], load: Load = load_model
-) -> list[HeatMap]:
-    """Make the maps of a recipe again: the same numbers, bit for bit, on the same machine.
-
-    photos: those that the recipe was made from, in any order. load: how a model is had by its
-    name. torch uses as many threads as it did then, and afterwards as many as before. Raises
-    RecipeError where a photo, the weights or anything else is not what the recipe tells.
-    """
-    given = [photos] if isinstance(photos, Photo) else list(photos)
-    by_hash = {photo.sha256: photo for photo in given}
-    for wanted in recipe.photos:
-        if wanted not in by_hash:
-            raise RecipeError(
-                Sentence(
-                    "recipe_photo",
-                    "The recipe was made from another photo than {names}; give the same picture, "
-                    "pixel for pixel.",
-                    names=", ".join(photo.name for photo in given) or "none",
-                )
-            )
-    models: dict[tuple[Any, ...], VisionModel] = {}
-    traces: dict[tuple[int, str], Trace] = {}
-    heats = []
-    for made in recipe.maps:
-        loaded = made["model"], *made["preprocessing"]["size"], made["precision"]
-        if loaded not in models:
-            models[loaded] = _load(load, made)
-        vit = models[loaded]
-        _check_model(vit, made)
-        with _threads(made["threads"]):
-            photo = by_hash[made["photo_sha256"]]
-            if "windows" in made:
-                heats.append(_looked_again(vit, photo, made))
-                continue
-            key = id(vit), photo.sha256
-            if key not in traces:
-                traces[key] = vit.trace(photo)
-            heats.append(_made_again(traces[key], made))
-    return heats
-
-
-def _made_again(trace: Trace, made: Mapping[str, Any]) -> HeatMap:
-    target, against = (_class(trace.model, made[aim]) for aim in _AIMS)
-    heat = explain(made["method"], trace, target, against, **made["parameters"])
-    return cast(HeatMap, heat)
-
-
-def _looked_again(vit: VisionModel, photo: Photo, made: Mapping[str, Any]) -> HeatMap:
-    """A map that is the mean of separate looks through windows."""
-    looks = SeparateLooks(vit, photo, made["windows"]["long_side"], made["windows"]["overlap"])
-    target, against = (_class(vit, made[aim]) for aim in _AIMS)
-    return looks.explain(made["method"], target, against, **made["parameters"])
-
-
-def _class(vit: VisionModel, aim: Mapping[str, Any] | None) -> int | None:
-    """A class of the recipe; its name here must be the name there, for maps tell it."""
-    if aim is None:
-        return None
-    index = vit.find_class(aim["index"])
-    if vit.label(index) != aim["label"]:
-        raise RecipeError(
-            Sentence(
-                "recipe_label",
-                "Class {index} is {then} in the recipe and {now} here; give the same labels.",
-                index=index,
-                then=aim["label"],
-                now=vit.label(index),
-            )
-        )
-    return index
-
-
-def _load(load: Load, made: Mapping[str, Any]) -> VisionModel:
-    """The model as it looked then: by itself, at the whole of a photo, or at another size."""
-    precision = {} if made["precision"] not in PRECISIONS else {"dtype": made["precision"]}
-    vit = load(made["model"])
-    if _precision(vit) != made["precision"]:
-        vit = load(made["model"], **precision)
-    size = tuple(made["preprocessing"]["size"])
-    if _prepares(vit) == made["preprocessing"]:
-        return vit
-    if made["preprocessing"].get("crop_mode") == "squash":
-        whole = uncut(at_size(vit, size))
-        if _prepares(whole) == made["preprocessing"]:
-            return whole
-    return (
-        vit
-        if tuple(vit.preprocessing.size) == size
-        else load(made["model"], size=size, **precision)
-    )
-
-
-def _prepares(vit: VisionModel) -> dict[str, Any]:
-    return _plain(asdict(vit.preprocessing))
-
-
-def _precision(vit: VisionModel) -> str:
-    return str(vit.dtype).removeprefix("torch.")
-
-
-def _check_model(vit: VisionModel, made: Mapping[str, Any]) -> None:
-    if vit.weights_hash != made["loaded_weights_sha256"]:
-        raise RecipeError(
-            Sentence(
-                "recipe_weights",
-                "The recipe was made with other weights than those of {name} here; give the "
-                "model file that it was made with.",
-                name=vit.name,
-            )
-        )
-    if _precision(vit) != made["precision"]:
-        raise RecipeError(
-            Sentence(
-                "recipe_precision",
-                "The recipe was made in {then}, and {name} is here in {now}; convert the model.",
-                then=made["precision"],
-                now=_precision(vit),
-                name=vit.name,
-            )
-        )
-    if _prepares(vit) != made["preprocessing"]:
-        raise RecipeError(
-            Sentence(
-                "recipe_preprocessing",
-                "{name} prepares photos here in another way than in the recipe; load it with the "
-                "same configuration.",
-                name=vit.name,
-            )
-        )
-
-
-def _plain(made: Mapping[str, Any]) -> dict[str, Any]:
+def plain(made: Mapping[str, Any]) -> dict[str, Any]:
     """As it comes back from a file: lists for tuples, plain numbers."""
     plain: dict[str, Any] = json.loads(to_json(made))
     return plain
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _flat(maps: Sequence[Any], depth: int = 0) -> Iterator[Any]:
@@ -298,7 +143,7 @@ def _check(made: Any, path: Path) -> None:
         and all(isinstance(made.get(name), dict) for name in ("preprocessing", "versions"))
         and _size(made["preprocessing"].get("size"))
         and _setting_names(made.get("parameters"))
-        and all(name in made and (made[name] is None or _aim(made[name])) for name in _AIMS)
+        and all(name in made and (made[name] is None or _aim(made[name])) for name in AIMS)
         and _whole(made.get("threads"), 1, MOST_THREADS)
         and ("windows" not in made or _windows(made["windows"]))
     )

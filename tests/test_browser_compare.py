@@ -12,8 +12,9 @@ import pytest
 from app.example_photos import FOLDER
 from app.page import Page as ViTScope
 from explainers import load_photo, wrap_model
-from explainers.recipe import open_recipe, replay
+from explainers.recipe import open_recipe
 from explainers.render.npz import npz_bytes, read_npz
+from explainers.replay import replay
 from tests.tiny import LABELS, RECTANGLE, tiny_vit
 
 if TYPE_CHECKING:

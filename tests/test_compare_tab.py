@@ -13,7 +13,8 @@ import pytest
 
 from app import compare_answers, compare_names, handlers
 from app.compare_events import ask
-from app.comparing import CHOSEN, MOST, Asked, Comparison, check, comparing
+from app.comparing import comparing
+from app.comparison import CHOSEN, MOST, Asked, Comparison, check
 from app.desks import Desk
 from app.example_photos import FOLDER
 from app.figure_panel import Wanted, width_of

@@ -17,10 +17,11 @@ from PIL import Image
 from app import cards, handlers
 from app.api import explain_photo
 from app.explaining import Answered, Ended, Event, Mapped, Refused, Working, explaining
+from app.keys import trace_bytes
 from app.page import Page
 from app.scene import Display, Request, Scene
 from app.showing import Showing
-from app.studio import Studio, trace_bytes
+from app.studio import Studio
 from explainers import PhotoError, VisionModel, explain, load_photo, methods, wrap_model
 from explainers.models.labels import short
 from explainers.render.npz import read_npz

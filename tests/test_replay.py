@@ -15,8 +15,9 @@ from safetensors.torch import save_file
 
 from explainers import HeatMap, VisionModel, explain, load_photo, wrap_model
 from explainers.__main__ import main
-from explainers.recipe import MapRecipe, RecipeError, open_recipe, recipe_of, replay, save_recipe
+from explainers.recipe import MapRecipe, RecipeError, open_recipe, recipe_of, save_recipe
 from explainers.render.npz import npz_bytes, read_npz
+from explainers.replay import replay
 from explainers.separate_looks import SeparateLooks
 from explainers.views.agreement import agreement
 from tests.tiny import LABELS, tiny_photo_array, tiny_vit

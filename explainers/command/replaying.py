@@ -10,8 +10,9 @@ from explainers.command.terminal import CommandError, Exit, download_bar, say, w
 from explainers.image import load_photo
 from explainers.models.loading import load_model
 from explainers.models.vision_model import VisionModel
-from explainers.recipe import open_recipe, replay
+from explainers.recipe import open_recipe
 from explainers.render.export import save, save_all
+from explainers.replay import replay
 from explainers.sentence import Sentence
 
 
