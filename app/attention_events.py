@@ -48,7 +48,8 @@ def connect(page: Widgets, tab: AttentionTab, looks: Looks) -> None:
                 if step is None:
                     yield attention_tab.empty(lang)
                 elif isinstance(step, Look):
-                    yield attention_tab.ready(lang, step)
+                    wanted, desk.board = desk.board, None
+                    yield attention_tab.ready(lang, step, wanted)
                 else:
                     yield attention_tab.waiting(lang)
         except Exception as error:

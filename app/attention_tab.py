@@ -127,14 +127,14 @@ def refused(reason: str) -> list[Any]:
     return _plain("refused", reason)
 
 
-def ready(lang: str, found: Look) -> list[Any]:
-    """The board and the charts of a look."""
+def ready(lang: str, found: Look, wanted: dict[str, Any] | None = None) -> list[Any]:
+    """The board and the charts of a look; wanted: block, head, token and direction, if any."""
     facts = found.facts()
     facts["prefix"] = [token_name(lang, name) for name in facts["prefix"]]
     texts = {key: say(lang, key) for key in TEXTS}
     regions = [tell(lang, region) for row in REGIONS for region in row]
     told = {**texts, "regions": regions, **_charts(lang, found)}
-    value = {"state": "ready", "facts": facts, "texts": told}
+    value = {"state": "ready", "facts": facts, "texts": told, "wanted": wanted}
     return [value, f"<p>{escape(say(lang, 'attention_note'))}</p>"]
 
 

@@ -33,6 +33,8 @@ class Desk:
     """The model whose settings the page shows, to be the one in use from now on."""
     restored: Any = None
     """The scene of a link whose settings the page shows, to be looked at from now on."""
+    board: dict[str, Any] | None = None
+    """What the Attention tab shall look at, as a link says; it is told once."""
     photo_turn: int = 0
     """Counts their choices of a photo, of which the last one holds."""
     compare_turn: int = 0

@@ -17,10 +17,16 @@ from explainers.render.colours import SIGNED, UNSIGNED
 QUESTIONS = ("look", "counted", "without", "sees")
 
 _FOLD_ON_PHONES = """
-if (matchMedia('(max-width: 860px)').matches) requestAnimationFrame(() => {
-  const fold = document.querySelector('.vs-methods-fold > button.open');
-  if (fold) fold.click();
-});
+if (matchMedia('(max-width: 860px)').matches) {
+  let tries = 30;  // the fold may come later than this, and hear no click at first
+  const close = () => {
+    const fold = document.querySelector('.vs-methods-fold > button');
+    if (fold && !fold.classList.contains('open')) return;
+    fold?.click();
+    if (tries--) setTimeout(close, 100);
+  };
+  requestAnimationFrame(close);
+}
 """
 """Where the methods stand above the maps they would push the maps off the screen."""
 

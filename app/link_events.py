@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Generator, Iterator
 from dataclasses import fields, replace
 from html import escape
@@ -10,8 +12,18 @@ from typing import Any
 
 import gradio as gr
 
-from app import compare_links, example_photos, handlers, links, model_events, settings
+from app import (
+    attention_tab,
+    compare_links,
+    example_photos,
+    handlers,
+    link_values,
+    links,
+    model_events,
+    settings,
+)
 from app.anatomy_tab import AnatomyTab, menu_value, step_of
+from app.attention_tab import AttentionTab
 from app.compare_tab import CompareTab
 from app.desks import Desk
 from app.errors import explain_error, guard
@@ -35,7 +47,8 @@ LARGEST = 64_000_000
 
 _TAB = """(...given) => {
   const tab = document.querySelector('#vs-tabs button[role=tab][aria-selected=true]');
-  given[given.length - 1] = tab ? tab.dataset.tabId : '';
+  const board = document.querySelector('#vs-attention .vs-board')?.view?.();
+  given[given.length - 1] = JSON.stringify({ tab: tab?.dataset.tabId, board });
   return given;
 }"""
 
@@ -53,20 +66,22 @@ def connect(
     tabs: gr.Tabs,
     anatomy: AnatomyTab,
     compare: CompareTab,
+    attention: AttentionTab,
 ) -> None:
     """Let the buttons tell the view, and an address or a file restore it."""
     compared = list(compare_links.fields(compare).values())
     asked = [*page.asked, *compared, anatomy.steps, panel.address]
 
     def current(request: gr.Request, values: tuple[Any, ...]) -> View:
-        *rest, step, tab = values
+        *rest, step, told = values
+        tab, board = page_state(told)
         wish, desk = page.request(tuple(rest[: -len(compared)])), page.desk(request)
         side_by_side = compare_links.told(rest[-len(compared) :])
         photo = None
         if wish.scene.photo is not None:
             photo = example_photos.name_of(page.studio.photo(desk, wish.scene.photo))
         vit = page.studio.models.ready(wish.scene.model)
-        return links.view_of(wish, tab, step_of(step), photo, vit, side_by_side)
+        return links.view_of(wish, tab, step_of(step), photo, vit, side_by_side, board)
 
     def own(view: View, values: tuple[Any, ...]) -> bool:
         """Whether the photo is the visitor's own, which is never in what is told."""
@@ -162,6 +177,7 @@ def connect(
             except ValueError as error:
                 notes.append(explain_error(lang, error))
         desk.ready_model, desk.restored = wanted, now
+        desk.board = dict(fitted.board) or None
         yield {
             panel.note: lines(notes),
             **model_events.fit_settings(page, desk, wanted, vit),
@@ -171,13 +187,14 @@ def connect(
             page.chooser.look.side: side(now.look),
         }
 
-    def settle(nudge: int, request: gr.Request) -> tuple[Any, Any, Any]:
+    def settle(nudge: int, request: gr.Request) -> tuple[Any, ...]:
         """The scene changes once the page has all else: the maps that follow it read that."""
         desk = page.desk(request)
         now, desk.restored = desk.restored, None
         if now is None:
-            return gr.skip(), gr.skip(), gr.skip()
-        return now, now.model, nudge + 1
+            return (gr.skip(),) * 4
+        board = gr.skip() if desk.board is None else attention_tab.stale(time.monotonic_ns())
+        return now, now.model, nudge + 1, board
 
     def model_there(
         lang: str, desk: Desk, name: str
@@ -211,11 +228,21 @@ def connect(
         *(*tab.groups.values(), *tab.display, *compared),
     ]
     inputs = [page.lang, page.scene, page.model]
+    settled = [page.scene, page.model, page.nudge, attention.board]
     for event in (
         demo.load(follow, inputs, outputs, **AT_ONCE),
         panel.open.upload(opened, [*inputs, panel.open], outputs, **AT_ONCE),
     ):
-        event.success(settle, page.nudge, [page.scene, page.model, page.nudge], **AT_ONCE)
+        event.success(settle, page.nudge, settled, **AT_ONCE)
+
+
+def page_state(told: Any) -> tuple[Any, dict[str, Any]]:
+    """The tab that is open and what the Attention tab looks at, as the page's script told."""
+    try:
+        found = json.loads(told)
+        return found["tab"], link_values.board(found.get("board"), [])
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return None, {}
 
 
 def found_in(path: Path) -> tuple[links.Raw, list[Sentence]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from app.link_values import refusal
 from app.links import View
 from explainers.methods.parameters import check_parameters
 from explainers.models.vision_model import VisionModel
@@ -19,11 +20,12 @@ ANY_TOKENS = 10**6
 
 @dataclass(frozen=True)
 class Fitted:
-    """What of a view's classes and settings a model has."""
+    """What of a view's classes, settings and place on the Attention tab a model has."""
 
     target: int | None
     against: int | None
     parameters: Mapping[str, Mapping[str, Any]]
+    board: Mapping[str, Any]
 
 
 def fit(view: View, vit: VisionModel) -> tuple[Fitted, list[Sentence]]:
@@ -56,7 +58,13 @@ def fit(view: View, vit: VisionModel) -> tuple[Fitted, list[Sentence]]:
                 problems.append(error.args[0])
                 continue
             parameters.setdefault(name, {})[setting] = checked[setting]
-    return Fitted(aims[0], aims[1], parameters), problems
+    board = dict(view.board)
+    for name, count in (("block", adapter.depth), ("head", adapter.heads)):
+        value = board.get(name)
+        if isinstance(value, int) and value >= count:
+            problems.append(refusal(f"board.{name}", value, f"0 … {count - 1}"))
+            del board[name]
+    return Fitted(aims[0], aims[1], parameters, board), problems
 
 
 def _class(vit: VisionModel, aim: Any) -> int:

@@ -123,6 +123,32 @@ def compared(given: Any, problems: list[Sentence]) -> dict[str, Any]:
     return found
 
 
+HEADS = ("mean", "rolled")
+"""What stands in place of a head's number on the Attention tab: their mean, and the rollout."""
+
+
+def board(given: Any, problems: list[Sentence]) -> dict[str, Any]:
+    """What the Attention tab looks at; whether the model has such a block is checked later."""
+    found: dict[str, Any] = {}
+    for name, value in _table("board", given, problems).items():
+        if name == "who":
+            fine: Any = _switch(value)
+        elif name == "head" and value in HEADS:
+            fine = value
+        elif name in ("block", "head", "token"):
+            fine = whole_number(_typed(value, "integer"))
+            fine = None if fine is None or fine < (-1 if name == "token" else 0) else fine
+        else:
+            problems.append(refusal("board", name, "block, head, token, who"))
+            continue
+        if fine is None:
+            known = "0, 1" if name == "who" else "a number that the model has"
+            problems.append(refusal(f"board.{name}", value, known))
+        else:
+            found[name] = fine
+    return found
+
+
 def _listed(
     name: str, given: Any, known: tuple[str, ...] | None, problems: list[Sentence]
 ) -> list[str]:

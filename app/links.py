@@ -28,6 +28,9 @@ TABS = ("explain", "attention", "inside", "anatomy", "compare")
 COMPARE = "compare."
 """Before the names of what is compared, in a link; no method is called so."""
 
+BOARD = "board."
+"""Before what the Attention tab looks at."""
+
 BETWEEN = "|"
 """Between the names of a list there: classes have commas in their names."""
 
@@ -42,7 +45,8 @@ class View:
     photo: an example's name. target, against: a class by index or label, or {"index", "label"}.
     parameters: method → setting → value, the settings that are not their defaults. display:
     fields of `Display`. compare: what the Compare tab compares, lists of names and its scale.
-    Settings and classes are checked once the model is known, by `fit`.
+    board: block, head, token and direction of the Attention tab. Settings, classes and board are
+    checked once the model is known, by `link_fit.fit`.
     """
 
     photo: str | None = None
@@ -56,6 +60,7 @@ class View:
     display: Mapping[str, Any] = field(default_factory=dict)
     look: Look | None = None
     compare: Mapping[str, Any] = field(default_factory=dict)
+    board: Mapping[str, Any] = field(default_factory=dict)
 
     def query(self) -> str:
         """The view as the query of an address, without "?"; what is usual is left out, and so are
@@ -77,6 +82,8 @@ class View:
             found |= {f"{method}.{name}": value for name, value in given.items()}
         if self.tab == "compare":
             found |= {f"{COMPARE}{name}": value for name, value in self.compare.items()}
+        if self.tab == "attention":
+            found |= {f"{BOARD}{name}": value for name, value in self.board.items()}
         plain = {name: _text(value) for name, value in found.items() if value is not None}
         return urlencode(plain, safe=",")
 
@@ -92,11 +99,12 @@ def view_of(
     photo: str | None,
     vit: VisionModel | None,
     compare: Mapping[str, Any] | None = None,
+    board: Mapping[str, Any] | None = None,
 ) -> View:
     """The view that a request shows; ``photo``: the example that the photo is, if it is one.
 
     ``vit``: the scene's model, where it is loaded; without it no classes and settings are told.
-    compare: what the Compare tab compares.
+    compare: what the Compare tab compares. board: what the Attention tab looks at.
     """
     scene = request.scene
     ticked = {name: request.parameters.get(name, {}) for name in request.methods}
@@ -112,27 +120,33 @@ def view_of(
         display=asdict(request.display),
         look=scene.look,
         compare=compare or {},
+        board=board or {},
     )
 
 
 def from_query(query: Mapping[str, str]) -> Raw:
     """The view in an address's query, unchecked; empty where the query is about other things."""
-    names = {f.name for f in fields(View)} - {"parameters", "display", "look", "compare"}
+    names = {f.name for f in fields(View)} - {
+        *("parameters", "display", "look", "compare", "board"),
+    }
     raw: dict[str, Any] = {name: query[name] for name in names if name in query}
     display = {f.name: query[f.name] for f in fields(Display) if f.name in query}
     settings: dict[str, dict[str, Any]] = {}
     compare: dict[str, Any] = {}
+    board: dict[str, Any] = {}
     for name, value in query.items():
         method, dot, setting = name.partition(".")
         if name.startswith(COMPARE):
             compare[setting] = value if setting == "scale" else value.split(BETWEEN)
+        elif name.startswith(BOARD):
+            board[setting] = value
         elif dot:
             settings.setdefault(method, {})[setting] = value
     if "methods" in raw:
         raw["methods"] = [name for name in raw["methods"].split(",") if name]
     if "look" in query:
         raw["look"] = {"kind": query["look"], "long_side": query.get("side")}
-    parts = {"display": display, "parameters": settings, "compare": compare}
+    parts = {"display": display, "parameters": settings, "compare": compare, "board": board}
     return raw | {name: part for name, part in parts.items() if part}
 
 
@@ -203,6 +217,7 @@ def read(raw: Raw) -> tuple[View, list[Sentence]]:
             display=link_values.display(raw.get("display"), problems),
             look=link_values.look(raw.get("look"), problems),
             compare=link_values.compared(raw.get("compare"), problems),
+            board=link_values.board(raw.get("board"), problems),
         ),
         problems,
     )

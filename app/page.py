@@ -120,7 +120,9 @@ class Page:
             drawn = anatomy_events.connect(self.widgets, anatomy)
             cost_events.connect(self.widgets, anatomy, costs, drawn)
             connect(self.widgets, demo, places)
-            link_events.connect(self.widgets, demo, chooser.links, tabs, anatomy, compare)
+            link_events.connect(
+                self.widgets, demo, chooser.links, tabs, anatomy, compare, self._attention
+            )
             if self._lang is None:
                 demo.load(None, None, lang, js=_CURRENT, api_visibility="private")
             add_endpoints(self.studio)

@@ -146,6 +146,35 @@ def test_wrong_values_are_said_and_the_rest_is_restored(server: Server, page: Pa
     page.locator("#vs-link-note", has_text="The link is copied").wait_for()
 
 
+def test_a_link_opens_the_attention_tab_where_it_was(server: Server, page: Page) -> None:
+    page.set_default_timeout(PATIENCE)
+    link = "?photo=lion&tab=attention&board.block=3&board.head=2&board.token=40&board.who=1"
+    visit(server, page, link)
+    page.wait_for_function("() => document.querySelector('#vs-attention .vs-board')?.shown?.()")
+    view = page.evaluate("() => document.querySelector('#vs-attention .vs-board').view()")
+    assert view == {"block": 3, "head": 2, "token": 40, "who": True}
+    assert page.locator("#vs-attention .head select").input_value() == "2"
+    assert note(page) == []
+    page.locator("#vs-attention [data-step='1']").click()
+    page.locator("#vs-link-copy").click()
+    page.wait_for_function(
+        "() => document.querySelector('#vs-link-address :is(input, textarea)')"
+        "?.value.includes('board.block=4&board.head=2&board.token=40&board.who=1')"
+    )
+
+
+def test_a_link_opens_the_comparison_that_was_chosen(server: Server, page: Page) -> None:
+    page.set_default_timeout(PATIENCE)
+    chosen = "compare.methods=rollout|grad_cam&compare.photos=koala&compare.scale=shared"
+    visit(server, page, "?photo=lion&tab=compare&" + chosen)
+    page.wait_for_function(
+        "() => document.querySelector('#vs-compare-scale input:checked')?.value === 'shared'"
+    )
+    methods = page.locator("#vs-compare-methods .token").all_inner_texts()
+    assert [text.strip() for text in methods] == ["Attention rollout", "Grad-CAM"]
+    assert "A koala in a tree" in page.locator("#vs-compare-examples").inner_text()
+
+
 def test_an_own_photo_is_not_in_the_link(server: Server, page: Page, tmp_path: Path) -> None:
     own = tmp_path / "lion.png"  # an example's name, but not its pixels
     load_photo(tiny_photo_array()).to_pil().save(own)

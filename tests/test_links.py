@@ -12,7 +12,7 @@ import gradio as gr
 import pytest
 
 from app import compare_links, compare_tab, example_photos, links, settings
-from app.link_events import found_in
+from app.link_events import found_in, page_state
 from app.link_fit import fit
 from app.links import View, from_query, read, view_of
 from app.page import Page
@@ -80,6 +80,30 @@ def test_what_is_compared_travels(way: str) -> None:
     assert "compare." not in elsewhere.query()
 
 
+BOARDS = [
+    {"block": 2, "head": 1, "token": 7, "who": True},
+    {"block": 0, "head": "rolled", "token": -1, "who": False},
+]
+
+
+@pytest.mark.parametrize("way", ["link", "file"])
+@pytest.mark.parametrize("board", BOARDS)
+def test_what_the_attention_tab_looks_at_travels(board: dict[str, Any], way: str) -> None:
+    tab, given = page_state(json.dumps({"tab": "attention", "board": board}))
+    told = view_of(REQUEST, tab, None, "lion", VIT, None, given)
+    raw = from_query(dict(parse_qsl(told.query()))) if way == "link" else json.loads(told.to_json())
+    view, problems = read(raw)
+    fitted, more = fit(view, VIT)
+    assert problems == more == []
+    assert fitted.board == board
+    assert "board." not in view_of(REQUEST, "explain", None, "lion", VIT, None, given).query()
+
+
+@pytest.mark.parametrize("told", ["", None, "{", "3", "[]", '{"board": 3}'])
+def test_a_page_that_tells_nonsense_tells_nothing(told: Any) -> None:
+    assert page_state(told) == (None, {})
+
+
 def test_every_setting_of_every_method_travels() -> None:
     """Not one control's value changes its kind on the way."""
     page, values = Page(), []
@@ -114,6 +138,10 @@ def test_every_setting_of_every_method_travels() -> None:
         ("compare.scale=vast", "compare.scale cannot be vast"),
         ("compare.spirit=1", "compare cannot be spirit"),
         ("compare.models=a|b|c|d", "compare.models cannot be 4 names"),
+        ("board.block=-1", "board.block cannot be -1"),
+        ("board.head=tail", "board.head cannot be tail"),
+        ("board.who=maybe", "board.who cannot be maybe"),
+        ("board.spirit=1", "board cannot be spirit"),
     ],
 )
 def test_a_wrong_value_is_left_out_in_one_sentence(query: str, said: str) -> None:
@@ -168,6 +196,8 @@ def test_classes_chosen_for_an_own_photo_are_not_in_the_link() -> None:
     [
         ("target=77", "class"),
         ("target=dragon", "class"),
+        ("board.block=3", "board.block cannot be 3 here, so that is left out; it can be: 0 … 2."),
+        ("board.head=2", "board.head cannot be 2 here"),
         ("attention.block=3", "Setting block must be a whole number in -3..2"),
         ("attention.head=magic", "Setting head must be"),
         ("attention.spirit=1", "attention has no setting 'spirit'"),

@@ -39,6 +39,11 @@ const update = () => {
     });
     fetchOverview();
   }
+  const wanted = value.wanted || {};
+  who = wanted.who ?? who;
+  block = wanted.block ?? block;
+  head = wanted.head ?? head;
+  if (wanted.token < N && (wanted.token >= 0 || facts.start === DECISION)) pinned = wanted.token;
   label();
   setWho(who);
   setBlock(block);
@@ -56,5 +61,6 @@ const dense = () => {  // moving to another screen or zooming changes the densit
 };
 dense();
 new MutationObserver(() => { if (facts) drawSheet(); }).observe(document.body, { attributes: true, attributeFilter: ['class'] });
+host.view = () => facts && { block, head, token: pinned, who };
 host.shown = () => shown && { ...shown, playing: Boolean(run) };
 update();
