@@ -165,3 +165,21 @@ def test_a_model_whose_blocks_are_not_read_forgets_what_it_learned_as_well() -> 
 def test_the_mark_on_the_last_map_changes_nothing() -> None:
     features = torch.randn(2, 3)
     assert last_map(features) is features
+
+
+def test_an_encoder_without_an_answer_is_refused_as_such() -> None:
+    class Encoder(nn.Module):
+        num_classes = 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem = nn.Conv2d(3, 4, 8, 8)
+
+        def forward_features(self, pixels: Tensor) -> Tensor:
+            return self.stem(pixels)
+
+        def forward_head(self, features: Tensor) -> Tensor:
+            raise NotImplementedError("Encoder does not classify.")
+
+    with pytest.raises(ModelError, match=r"gives no answer to explain \(Encoder does not classify"):
+        find_map(Encoder().eval(), (32, 32))

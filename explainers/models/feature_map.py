@@ -104,6 +104,8 @@ def find_map(module: Any, size: Grid) -> FeatureMap:
             pixels = drawn.to(first.device, first.dtype).requires_grad_()
             features = module.forward_features(pixels)
             answer = module.forward_head(features)
+    except NotImplementedError as error:  # a RuntimeError as well, but not about the size
+        raise _no_answer(module, error) from error
     except (RuntimeError, AssertionError, ValueError) as error:
         raise _no_pass(module, size, error) from error
     places = [(features, None), *reversed(seen.norms)] if seen.norms else [(features, None)]
@@ -202,5 +204,17 @@ def _no_pass(module: nn.Module, size: Grid, error: Exception) -> ModelError:
             height=size[0],
             width=size[1],
             reason=(str(error).split("\n")[0] or type(error).__name__)[:160],
+        )
+    )
+
+
+def _no_answer(module: nn.Module, error: Exception) -> ModelError:
+    return ModelError(
+        Sentence(
+            "feature_map_no_answer",
+            "{family} has features but gives no answer to explain ({reason}); load a model that "
+            "classifies, or that ends in one vector.",
+            family=type(module).__name__,
+            reason=str(error).rstrip(".")[:160] or type(error).__name__,
         )
     )
