@@ -70,29 +70,28 @@ def _skeleton(name: str) -> tuple[nn.Module, dict[str, Any]]:
     """The module on the meta device, as shallow as it can be built, and the settings for it."""
     with torch.device("meta"):
         whole = timm.create_model(name, pretrained=False)
-        settings = _shallow(type(whole))
-        try:
-            return timm.create_model(name, pretrained=False, **settings), settings
-        except Exception:  # the class takes the setting, this architecture does not
-            return whole, {}
+        for settings in _shallow(type(whole)):
+            try:
+                return timm.create_model(name, pretrained=False, **settings), settings
+            except Exception:  # the class takes the setting, this architecture does not
+                continue
+        return whole, {}
 
 
-def _shallow(kind: type) -> dict[str, Any]:
-    """The setting that leaves two blocks, or two a stage, of a class that takes one.
+def _shallow(kind: type) -> list[dict[str, Any]]:
+    """Settings that may leave two blocks, or two a stage, of a class.
 
-    A class that is given a configuration may hand the setting on to it, as MaxxVit does.
+    One that is given a configuration may hand them on to it, as NaFlexVit and MaxxVit do.
     """
-    if "cfg" in inspect.signature(kind.__init__).parameters:
-        return {"depths": (2, 2, 2, 2)}
+    taken = inspect.signature(kind.__init__).parameters
+    found: list[dict[str, Any]] = []
     for name in ("depth", "depths"):
-        parameter = inspect.signature(kind.__init__).parameters.get(name)
-        if parameter is None:
-            continue
-        if isinstance(parameter.default, int):
-            return {name: 2}
-        if isinstance(parameter.default, (tuple, list)):
-            return {"depths" if name == "depths" else name: (2,) * len(parameter.default)}
-    return {}
+        usual = taken[name].default if name in taken else None
+        if isinstance(usual, int):
+            found.append({name: 2})
+        elif isinstance(usual, (tuple, list)):
+            found.append({name: (2,) * len(usual)})
+    return found or ([{"depth": 2}, {"depths": (2, 2, 2, 2)}] if "cfg" in taken else [])
 
 
 @cache
