@@ -106,6 +106,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         num_classes=0,
     ),
     "Qwen3": _named("qwen3_vit_88m"),
+    "Qwen3, encoder": _named("qwen3_vit_88m_enc", img_size=(8, 16), num_classes=0),
     "Gemma 4": _named(
         "gemma4_vit_167m",
         head_dim=16,

@@ -109,10 +109,6 @@ class Visitor:
             self.files[-1].save_as(given)
         chooser.set_files(given)
 
-    def open(self, tab: str, seen: str) -> None:
-        self.page.get_by_role("tab", name=tab, exact=True).click()
-        self.page.locator(seen).first.wait_for()
-
     def controls(self, inside: str) -> list[Control]:
         return [Control(**found) for found in self.page.evaluate("controls", inside)]
 
@@ -128,7 +124,7 @@ class Visitor:
 
     def use(self, control: Control) -> bool:
         """Whether anything changed: on the page, or in the figure that is made then."""
-        before = self.settled(control.n)
+        before = self.seen(control.n)
         self._touch(control)
         if control.place in FIGURES and control.kind not in ("button", "fold"):
             return self._figure_changed(FIGURES[control.place])
@@ -180,6 +176,7 @@ class Visitor:
 
     def use_all(self, inside: str) -> None:
         """Each control there once, also those that come with another; then complain."""
+        self.settled(0)
         while left := [
             found
             for found in self.controls(inside)
@@ -191,6 +188,7 @@ class Visitor:
             if not self.use(control) and control.name != MAKE:
                 self.idle.add(control.key)
             assert self.errors == []
+            self.settled(0)
             told = self.page.locator(".toast-body").all_inner_texts()
             assert told == [], (control, told)
 
@@ -205,30 +203,18 @@ def test_above_the_tabs(visitor: Visitor) -> None:
     assert visitor.idle == set()
 
 
-def test_explain(visitor: Visitor) -> None:
-    visitor.use_all("[role=tabpanel]")
-    assert visitor.idle == set()
-
-
-def test_attention(visitor: Visitor) -> None:
-    visitor.open("Attention", "#vs-attention canvas.photo")
-    visitor.use_all("[role=tabpanel]")
-    assert visitor.idle == set()
-
-
-def test_inside(visitor: Visitor) -> None:
-    visitor.open("Inside the model", "#vs-positions img")
-    visitor.use_all("[role=tabpanel]")
-    assert visitor.idle == set()
-
-
-def test_anatomy(visitor: Visitor) -> None:
-    visitor.open("Anatomy", "#vs-anatomy-picture img")
-    visitor.use_all("[role=tabpanel]")
-    assert visitor.idle == set()
-
-
-def test_compare(visitor: Visitor) -> None:
-    visitor.open("Compare", "#vs-compare-go")
+@pytest.mark.parametrize(
+    ("tab", "seen"),
+    [
+        ("Explain", "#vs-card-rollout .vs-map img"),
+        ("Attention", "#vs-attention canvas.photo"),
+        ("Inside the model", "#vs-positions img"),
+        ("Anatomy", "#vs-anatomy-picture img"),
+        ("Compare", "#vs-compare-go"),
+    ],
+)
+def test_on_a_tab(visitor: Visitor, tab: str, seen: str) -> None:
+    visitor.page.get_by_role("tab", name=tab, exact=True).click()
+    visitor.page.locator(seen).first.wait_for()
     visitor.use_all("[role=tabpanel]")
     assert visitor.idle == set()

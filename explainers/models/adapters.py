@@ -111,8 +111,8 @@ class Adapter(EmbeddingViews):
         return "input" if self.blocks and self.blocks[-1].norm2 is None else "middle"
 
     def as_tokens(self, tensor: Tensor) -> Tensor:
-        """A tensor of the residual stream as (B, N, width), in reading order; one that is stays."""
-        return tensor
+        """A tensor of the residual stream, maybe (B, h, w, width), as (B, N, width)."""
+        return tensor.flatten(1, 2) if tensor.dim() == 4 else tensor
 
     def features_support(self) -> Support:
         """Whether the stream and what attention reads of it are seen: by the norms' weights."""

@@ -46,9 +46,6 @@ class SamAdapter(Adapter):
         rows, columns = self._module.patch_embed.dynamic_feat_size(tuple(size))
         return int(rows), int(columns)
 
-    def as_tokens(self, tensor: Tensor) -> Tensor:
-        return tensor.flatten(1, 2) if tensor.dim() == 4 else tensor
-
     def _window(self, index: int) -> int:
         """The side of a block's windows; 0 where it attends over the whole grid."""
         return int(self._module.blocks[index].window_size)
