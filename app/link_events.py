@@ -52,6 +52,9 @@ _TAB = """(...given) => {
   return given;
 }"""
 
+_IN_ITS_LANGUAGE = "(lang, ...rest) => [window.vitscopeLanguage(), ...rest]"
+"""At load the menu of languages may not have heard yet which one the browser wants."""
+
 _COPY = """async (query) => {
   const link = location.origin + location.pathname + '?' + query;
   try { await navigator.clipboard.writeText(link); } catch { /* it stands in the field */ }
@@ -230,7 +233,7 @@ def connect(
     inputs = [page.lang, page.scene, page.model]
     settled = [page.scene, page.model, page.nudge, attention.board]
     for event in (
-        demo.load(follow, inputs, outputs, **AT_ONCE),
+        demo.load(follow, inputs, outputs, js=_IN_ITS_LANGUAGE, **AT_ONCE),
         panel.open.upload(opened, [*inputs, panel.open], outputs, **AT_ONCE),
     ):
         event.success(settle, page.nudge, settled, **AT_ONCE)

@@ -21,6 +21,12 @@ from explainers.sentence import Sentence
 
 EXTENTS = ("own", "shared", "minmax", "percentile")
 LOOKS = ("own", "whole", "windows")
+SHARE = Sentence("kind_share", "a number from 0 to 1")
+NUMBER = Sentence("kind_number", "a number that the model has")
+NAME = Sentence("kind_name", "a name")
+NAMES = Sentence("kind_names", "a list of names")
+LOOK = Sentence("kind_look", "an object with kind and long_side")
+TABLE = Sentence("kind_table", "an object of names and values")
 SCALES = ("own", "shared")
 """How the maps of a comparison share their colours."""
 
@@ -54,7 +60,7 @@ def _typed(value: Any, kind: str) -> Any:
 def display(given: Any, problems: list[Sentence]) -> dict[str, Any]:
     """The display options that there are."""
     checks: dict[str, tuple[Callable[[Any], Any], str]] = {
-        "opacity": (_share, "a number from 0 to 1"),
+        "opacity": (_share, SHARE),
         "unsigned": (_among(UNSIGNED), ", ".join(UNSIGNED)),
         "signed": (_among(SIGNED), ", ".join(SIGNED)),
         "style": (_among(STYLES), ", ".join(STYLES)),
@@ -81,7 +87,7 @@ def look(given: Any, problems: list[Sentence]) -> Look | None:
     if given is None:
         return None
     if not isinstance(given, Mapping):
-        problems.append(refusal("look", given, "an object with kind and long_side"))
+        problems.append(refusal("look", given, LOOK))
         return None
     kind, side = given.get("kind"), _typed(given.get("long_side"), "integer")
     if kind not in LOOKS:
@@ -115,7 +121,7 @@ def compared(given: Any, problems: list[Sentence]) -> dict[str, Any]:
         elif name not in known:
             problems.append(refusal("compare", name, ", ".join((*known, "scale"))))
         elif not isinstance(value, (list, tuple)):
-            problems.append(refusal(f"compare.{name}", value, "a list of names"))
+            problems.append(refusal(f"compare.{name}", value, NAMES))
         elif name == "models" and len(value) > MODELS:
             problems.append(refusal("compare.models", f"{len(value)} names", f"1 … {MODELS} names"))
         elif good := _listed(f"compare.{name}", value, known[name], problems):
@@ -142,7 +148,7 @@ def board(given: Any, problems: list[Sentence]) -> dict[str, Any]:
             problems.append(refusal("board", name, "block, head, token, who"))
             continue
         if fine is None:
-            known = "0, 1" if name == "who" else "a number that the model has"
+            known = "0, 1" if name == "who" else NUMBER
             problems.append(refusal(f"board.{name}", value, known))
         else:
             found[name] = fine
@@ -158,7 +164,7 @@ def _listed(
         if isinstance(value, str) and (known is None or value in known):
             found.append(value)
         else:
-            problems.append(refusal(name, value, ", ".join(known or ("a name",))))
+            problems.append(refusal(name, value, ", ".join(known) if known else NAME))
     return list(dict.fromkeys(found))
 
 
@@ -191,5 +197,5 @@ def _table(name: str, given: Any, problems: list[Sentence]) -> Mapping[Any, Any]
     """Names and values; nothing, and a sentence, where something else was given."""
     if given is None or isinstance(given, Mapping):
         return given or {}
-    problems.append(refusal(name, given, "an object of names and values"))
+    problems.append(refusal(name, given, TABLE))
     return {}

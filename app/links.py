@@ -195,7 +195,7 @@ def read(raw: Raw) -> tuple[View, list[Sentence]]:
 
     model, listed = raw.get("model"), raw.get("methods")
     if model is not None and not isinstance(model, str):
-        problems.append(link_values.refusal("model", model, "a name"))
+        problems.append(link_values.refusal("model", model, link_values.NAME))
     if listed is not None and not isinstance(listed, list):
         problems.append(link_values.refusal("methods", listed, ", ".join(methods())))
     chosen = []

@@ -17,7 +17,7 @@ from tests.test_browser import LION, Server, card, download, give, name_model, r
 from tests.tiny import LABELS, tiny_photo_array, tiny_vit
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
@@ -144,6 +144,17 @@ def test_wrong_values_are_said_and_the_rest_is_restored(server: Server, page: Pa
     assert setting(page, "attention", 0) == "1"
     page.locator("#vs-link-copy").click()
     page.locator("#vs-link-note", has_text="The link is copied").wait_for()
+
+
+def test_a_link_speaks_the_browsers_language(server: Server, browser: Browser) -> None:
+    context = browser.new_context(locale="zh-CN")
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.goto(server.url + "?photo=lion&model=small-one&methods=rollout&opacity=7")
+    page.locator("#vs-status", has_text="已完成 1").wait_for()
+    page.locator("#vs-model-note", has_text="共 5 个类别").wait_for()
+    assert note(page) == ["opacity 在此不能是 7，因此略去；可选：0 到 1 之间的数。"]
+    context.close()
 
 
 def test_a_link_opens_the_attention_tab_where_it_was(server: Server, page: Page) -> None:
