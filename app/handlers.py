@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from html import escape
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from app import classes
 from app.desks import Desk
-from app.explaining import Mapped, explaining
+from app.explaining import Ended, Mapped, explaining
 from app.files import adopt, browser_can_show, write_png
 from app.scene import Request, Scene, with_model
 from app.studio import TICK, Studio
@@ -19,6 +20,9 @@ from app.work import Job
 from explainers import HeatMap, VisionModel, load_photo
 from explainers.models.catalogue import CATALOGUE
 from explainers.sentence import Sentence
+
+STILL = 1.0
+"""Seconds without a job after which a request is taken to be over: its jobs follow at once."""
 
 
 def take_photo(studio: Studio, desk: Desk, scene: Scene, path: str | Path) -> Scene:
@@ -118,12 +122,25 @@ def wait_for_model(
 def maps_of(studio: Studio, desk: Desk, request: Request) -> list[HeatMap]:
     """The maps a request shows, to be saved: remembered ones, or made again.
 
-    Work under way goes on: what it makes is remembered, and then it is asked for again.
+    Where another request of the visitor takes over meanwhile, its end is waited for: mostly it
+    makes the same maps.
     """
-    remembered = studio.remembered(desk, request)
-    if remembered is not None:
-        return remembered
-    return [e.heat for e in explaining(studio, desk, request) if isinstance(e, Mapped)]
+    while True:
+        remembered = studio.remembered(desk, request)
+        if remembered is not None:
+            return remembered
+        events = list(explaining(studio, desk, request))
+        if desk.closed or any(isinstance(event, Ended) for event in events):
+            return [event.heat for event in events if isinstance(event, Mapped)]
+        _wait_until_still(desk)
+
+
+def _wait_until_still(desk: Desk) -> None:
+    """Wait until nothing has been made for a visitor for a while."""
+    still = 0.0
+    while still < STILL and not desk.closed:
+        time.sleep(TICK)
+        still = still + TICK if desk.job is None or desk.job.ended else 0.0
 
 
 def model_facts(lang: str, name: str, vit: VisionModel) -> str:

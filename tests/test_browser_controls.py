@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,14 @@ from tests.tiny import LABELS, tiny_vit
 if TYPE_CHECKING:
     from playwright.sync_api import Download, FileChooser, Page
 
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 PATIENCE = 60_000
 """Milliseconds; generous, because the machine may be busy with other things."""
+
+SOON = 5_000
+"""Milliseconds for a control to take what is done to it; else it is gone."""
 
 # What Gradio puts at its own components; our buttons have other names.
 GRADIOS = [
@@ -98,8 +103,9 @@ class Visitor:
         page.add_init_script(f"window.GRADIOS = {json.dumps(GRADIOS)};\n{SCRIPT}")
         page.goto(address + "?photo=lion&model=small-one")
         page.locator("#vs-status", has_text="Maps ready").wait_for()
-        self.used: set[tuple[str, str, str]] = set()
+        self.used: dict[tuple[str, str, str], None] = {}
         self.idle: set[tuple[str, str, str]] = set()
+        self.missed: Counter[tuple[str, str, str]] = Counter()
 
     def _choose(self, chooser: FileChooser) -> None:
         """A photo, or the recipe that was saved before."""
@@ -121,6 +127,12 @@ class Visitor:
         while before != (before := self.seen(n)):
             self.page.wait_for_timeout(400)
         return before
+
+    def usable(self, control: Control) -> bool:
+        """Whether it is still there and can be used, once nothing moves any more."""
+        self.settled(0)
+        at = self.page.locator(f"[data-control='{control.n}']")
+        return at.count() == 1 and at.is_visible() and at.is_enabled()
 
     def use(self, control: Control) -> bool:
         """Whether anything changed: on the page, or in the figure that is made then."""
@@ -155,7 +167,7 @@ class Visitor:
 
     def _touch(self, control: Control) -> None:
         at = self.page.locator(f"[data-control='{control.n}']")
-        at.scroll_into_view_if_needed()
+        at.scroll_into_view_if_needed(timeout=SOON)
         if control.kind == "range":
             at.press("ArrowLeft" if at.evaluate("e => e.value === e.max") else "ArrowRight")
         elif control.kind in ("number", "text"):
@@ -172,11 +184,10 @@ class Visitor:
         elif control.kind == "select":
             at.select_option(index=1)
         else:
-            at.click()
+            at.click(timeout=SOON)
 
     def use_all(self, inside: str) -> None:
         """Each control there once, also those that come with another; then complain."""
-        self.settled(0)
         while left := [
             found
             for found in self.controls(inside)
@@ -184,13 +195,21 @@ class Visitor:
             and not (found.disabled or found.chosen or found.name == CANCEL)
         ]:
             control = left[0]
-            self.used.add(control.key)
-            if not self.use(control) and control.name != MAKE:
+            if not self.usable(control):
+                continue  # while its map is made anew, say; by then there may be others
+            self.used[control.key] = None
+            try:
+                changed = self.use(control)
+            except playwright.TimeoutError:  # it went just now
+                self.missed[control.key] += 1
+                assert self.missed[control.key] < 3, control
+                del self.used[control.key]
+                continue
+            if not changed and control.name != MAKE:
                 self.idle.add(control.key)
             assert self.errors == []
-            self.settled(0)
             told = self.page.locator(".toast-body").all_inner_texts()
-            assert told == [], (control, told)
+            assert told == [], (told, [key[1:] for key in list(self.used)[-6:]])
 
 
 @pytest.fixture

@@ -457,6 +457,23 @@ def test_downloads_hold_the_numbers_and_where_they_come_from(
         handlers.write(desk, [], "maps.npz", b"")
 
 
+def test_maps_to_be_saved_survive_another_request(
+    studio: Studio, photo_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, request = studio.desks.of("a"), ask(photo_file)
+    real, turns = handlers.explaining, []
+
+    def overtaken(*given: Any) -> Iterator[Any]:
+        for event in real(*given):
+            yield event
+            if not turns:
+                turns.append(desk.next_turn())  # a slider was moved, say
+
+    monkeypatch.setattr(handlers, "explaining", overtaken)
+    assert len(handlers.maps_of(studio, desk, request)) == len(QUICK)
+    assert turns
+
+
 # -- what the widgets get ----------------------------------------------------------------------
 
 
