@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app import classes
 from app.desks import Desk
-from app.explaining import Ended, Mapped, explaining
+from app.explaining import Ended, Mapped, Refused, explaining
 from app.files import adopt, browser_can_show, write_png
 from app.scene import Request, Scene, with_model
 from app.studio import TICK, Studio
@@ -133,6 +133,13 @@ def maps_of(studio: Studio, desk: Desk, request: Request) -> list[HeatMap]:
         if desk.closed or any(isinstance(event, Ended) for event in events):
             return [event.heat for event in events if isinstance(event, Mapped)]
         _wait_until_still(desk)
+
+
+def refusal(studio: Studio, desk: Desk, request: Request, name: str) -> Sentence:
+    """Why there is no map of a method to save, in one sentence."""
+    events = explaining(studio, desk, replace(request, methods=(name,)))
+    reasons = [event.reason for event in events if isinstance(event, Refused)]
+    return next(filter(None, reasons), nothing_to_save())
 
 
 def _wait_until_still(desk: Desk) -> None:

@@ -40,7 +40,7 @@ def connect(page: Widgets) -> None:
             heats = handlers.maps_of(page.studio, desk, asked)
             heat = next((heat for heat in heats if heat.method == name), None)
             if heat is None:
-                raise ValueError(handlers.nothing_to_save())
+                raise ValueError(handlers.refusal(page.studio, desk, asked, name))
             picture = png_bytes(
                 heat, legend=bool(legend), **drawing.options(heat, asked.display, heats)
             )

@@ -124,8 +124,10 @@ class Visitor:
 
     def settled(self, n: int) -> tuple[str, int]:
         before = None
-        while before != (before := self.seen(n)):
-            self.page.wait_for_timeout(400)
+        while (
+            before != (before := self.seen(n)) or not self.page.locator("#vs-cancel").is_disabled()
+        ):
+            self.page.wait_for_timeout(700)
         return before
 
     def usable(self, control: Control) -> bool:

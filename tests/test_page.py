@@ -7,6 +7,7 @@ import importlib.util
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -455,6 +456,15 @@ def test_downloads_hold_the_numbers_and_where_they_come_from(
     assert len(handlers.maps_of(studio, desk, request)) == 4  # made again
     with pytest.raises(ValueError, match="no map to save"):
         handlers.write(desk, [], "maps.npz", b"")
+
+
+def test_a_map_that_cannot_be_saved_says_why(studio: Studio, photo_file: Path) -> None:
+    desk = studio.desks.of("a")
+    settings = {"grad_cam": {"at": "output"}}
+    asked = replace(ask(photo_file), methods=("grad_cam",), parameters=settings)
+    assert handlers.maps_of(studio, desk, asked) == []
+    assert "choose at=" in str(handlers.refusal(studio, desk, asked, "grad_cam"))
+    assert "no map to save" in str(handlers.refusal(studio, desk, ask(photo_file), "rollout"))
 
 
 def test_maps_to_be_saved_survive_another_request(
