@@ -28,7 +28,8 @@ HEAD = """# The sweep: every architecture of timm that attends
 Made by `python -m benchmarks.sweep … --table docs/models_table.md`; random weights, 2 blocks (a
 stage) where the constructor takes a depth, else whole up to 300 million parameters. *yes*: a finite
 map of exactly the grid's shape. *no* and a number: refused beforehand, with the reason below. There
-is no third outcome, or it stands under Faults.
+is no third outcome, or it stands under Faults. An architecture that has not been run yet is in no
+row; the lines are kept in [models_swept.jsonl](models_swept.jsonl), from which a run goes on.
 
 """
 
