@@ -9,8 +9,6 @@ import gradio as gr
 
 from app import example_photos
 from app.compare_tab import CompareTab
-from app.comparison import CHOSEN
-from explainers.registry import DEFAULT_METHODS
 
 
 def fields(tab: CompareTab) -> dict[str, Any]:
@@ -24,25 +22,14 @@ def fields(tab: CompareTab) -> dict[str, Any]:
     }
 
 
-def told(values: Sequence[Any]) -> dict[str, Any]:
-    """What the widgets' values say, in their order; what is usual is left out."""
-    models, methods, classes, examples, scale = values
+def told(tab: CompareTab, values: Sequence[Any]) -> dict[str, Any]:
+    """What the widgets' values say, in their order; what they begin with is left out."""
     known = list(example_photos.names())
-    found = {
-        "models": list(models or []),
-        "methods": list(methods or []),
-        "classes": [str(aim) for aim in classes or []],
-        "photos": [known[n] for n in examples or []],
-        "scale": scale,
-    }
-    usual = {
-        "models": [],
-        "methods": list(DEFAULT_METHODS),
-        "classes": [CHOSEN],
-        "photos": [],
-        "scale": "own",
-    }
-    return {name: value for name, value in found.items() if value != usual[name]}
+    found = {}
+    for (name, widget), value in zip(fields(tab).items(), values, strict=True):
+        if value and value != widget.value:
+            found[name] = [known[n] for n in value] if name == "photos" else value
+    return found
 
 
 def updates(tab: CompareTab, compare: Mapping[str, Any]) -> dict[Any, Any]:

@@ -79,7 +79,7 @@ def connect(
         *rest, step, told = values
         tab, board = page_state(told)
         wish, desk = page.request(tuple(rest[: -len(compared)])), page.desk(request)
-        side_by_side = compare_links.told(rest[-len(compared) :])
+        side_by_side = compare_links.told(compare, rest[-len(compared) :])
         photo = None
         if wish.scene.photo is not None:
             photo = example_photos.name_of(page.studio.photo(desk, wish.scene.photo))

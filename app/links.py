@@ -126,9 +126,8 @@ def view_of(
 
 def from_query(query: Mapping[str, str]) -> Raw:
     """The view in an address's query, unchecked; empty where the query is about other things."""
-    names = {f.name for f in fields(View)} - {
-        *("parameters", "display", "look", "compare", "board"),
-    }
+    parts_of_it = {"parameters", "display", "look", "compare", "board"}
+    names = {f.name for f in fields(View)} - parts_of_it
     raw: dict[str, Any] = {name: query[name] for name in names if name in query}
     display = {f.name: query[f.name] for f in fields(Display) if f.name in query}
     settings: dict[str, dict[str, Any]] = {}
@@ -137,7 +136,8 @@ def from_query(query: Mapping[str, str]) -> Raw:
     for name, value in query.items():
         method, dot, setting = name.partition(".")
         if name.startswith(COMPARE):
-            compare[setting] = value if setting == "scale" else value.split(BETWEEN)
+            listed = [part for part in value.split(BETWEEN) if part]
+            compare[setting] = value if setting == "scale" else listed
         elif name.startswith(BOARD):
             board[setting] = value
         elif dot:

@@ -67,17 +67,22 @@ def test_what_is_usual_makes_a_short_link() -> None:
 @pytest.mark.parametrize("way", ["link", "file"])
 def test_what_is_compared_travels(way: str) -> None:
     given = [["one", "two"], ["rollout"], ["@1", "tabby, tabby cat"], [5, 0], "shared"]
-    told = view_of(REQUEST, "compare", None, "lion", VIT, compare_links.told(given))
+    with gr.Blocks():
+        tab = compare_tab.build(Page().texts, methods(), [])
+    told = view_of(REQUEST, "compare", None, "lion", VIT, compare_links.told(tab, given))
     raw = from_query(dict(parse_qsl(told.query()))) if way == "link" else json.loads(told.to_json())
     view, problems = read(raw)
     assert problems == []
     assert view.compare == told.compare
-    with gr.Blocks():
-        tab = compare_tab.build(Page().texts, methods(), [])
     shown = compare_links.updates(tab, view.compare)
     assert [shown[w]["value"] for w in compare_links.fields(tab).values()] == given
-    elsewhere = view_of(REQUEST, "explain", None, "lion", VIT, compare_links.told(given))
+    elsewhere = view_of(REQUEST, "explain", None, "lion", VIT, told.compare)
     assert "compare." not in elsewhere.query()
+
+
+def test_an_emptied_list_in_a_link_says_nothing() -> None:
+    view, problems = read(from_query({"compare.methods": "", "compare.models": ""}))
+    assert (view.compare, problems) == ({}, [])
 
 
 BOARDS = [
