@@ -150,15 +150,16 @@ def connect(
         try:
             vit = yield from model_there(lang, desk, wanted)
         except ModelError as error:
-            yield model_events.not_had(page, lang, model, wanted, error)
             notes.append(explain_error(lang, error))
             if view.target is not None:
                 notes.append(say(lang, "link_other_model", name=wanted))
-            view, wanted = replace(view, target=None, against=None), model
             try:
-                vit = yield from model_there(lang, desk, wanted)
+                vit = yield from model_there(lang, desk, model)
             except ModelError:
                 yield {panel.note: lines(notes)}
+            if vit is not None:
+                yield model_events.not_had(page, lang, model, wanted, error)
+            view, wanted = replace(view, target=None, against=None), model
         else:
             if vit is not None:
                 yield model_events.in_use(page, lang, wanted, vit)

@@ -113,8 +113,8 @@ def in_use(page: Widgets, lang: str, name: str, vit: VisionModel) -> Updates:
 
 
 def not_had(page: Widgets, lang: str, model: str, name: str, error: Exception) -> Updates:
-    """Why a model is not to be had; a download is offered where that would help. The menu goes
-    back to ``model``, the one in use, where nothing would."""
+    """Why a model is not to be had; a download is offered where that would help. Where nothing
+    would, the menu goes back to ``model``, the one in use, and says what that is."""
     chooser, reason = page.chooser, explain_error(lang, error)
     note = f"<p class='vs-refused'>{escape(reason)}</p>"
     sentence = known_sentence(error)
@@ -127,8 +127,13 @@ def not_had(page: Widgets, lang: str, model: str, name: str, error: Exception) -
             chooser.download: offer,
         }
     gr.Warning(escape(reason, quote=False), title=say(lang, "model_refused"))
-    menu = gr.update(value=model)
-    return {chooser.model_note: note, **_no_buttons(page), chooser.model: menu}
+    kept = page.studio.models.ready(model)
+    facts = "" if kept is None else handlers.model_facts(lang, model, kept)
+    return {
+        chooser.model_note: note + facts,
+        **_no_buttons(page),
+        chooser.model: gr.update(value=model),
+    }
 
 
 def _no_buttons(page: Widgets) -> Updates:

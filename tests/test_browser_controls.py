@@ -230,6 +230,7 @@ def test_above_the_tabs(visitor: Visitor) -> None:
 @pytest.mark.parametrize(
     ("tab", "seen"),
     [
+        ("Explain", "#vs-card-rollout .vs-map img"),
         ("Attention", "#vs-attention canvas.photo"),
         ("Inside the model", "#vs-positions img"),
         ("Anatomy", "#vs-anatomy-picture img"),
