@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from app.work import Job
+
+AGAIN = 0.5
+"""Seconds within which the same request is the same wish: Gradio's menus tell a click twice."""
 
 
 @dataclass
@@ -50,6 +54,8 @@ class Desk:
     """The photo that the page's answers and maps speak of now."""
     inside_of: tuple[str, str] | None = None
     """The model and language that "Inside the model" shows now."""
+    asked: tuple[Any, float] | None = None
+    """What the page asked for last, and when."""
     job: Job | None = None
     aside: Job | None = None
     """Work that no map waits for; it ends as soon as a map is to be made."""
@@ -60,6 +66,13 @@ class Desk:
         with self.lock:
             self.turn += 1
             return self.turn
+
+    def ask(self, what: Any) -> bool:
+        """Whether a request is to be answered: not one that repeats the one just before it."""
+        with self.lock:
+            now, before = time.monotonic(), self.asked
+            self.asked = what, now
+            return before is None or before[0] != what or now - before[1] > AGAIN
 
     def start(self, turn: int, key: Hashable, begin: Callable[[], Job]) -> Job | None:
         """The job that makes ``key``: the one under way or a new one; None out of turn."""
@@ -88,6 +101,7 @@ class Desk:
         """Cancel: end the running work and the request that waits for it."""
         with self.lock:
             self.stopped_turn = self.turn
+            self.asked = None
             for job in (self.job, self.aside):
                 if job is not None:
                     job.stop()

@@ -9,10 +9,13 @@ from typing import Any
 
 import gradio as gr
 
+from app.desks import Desk
 from app.errors import guard
 from app.explaining import explaining
+from app.gathering import gathered
 from app.glance import glancing
 from app.measuring import measuring
+from app.scene import Request
 from app.showing import Showing, Updates
 from app.widgets import AT_ONCE, QUIET, Widgets
 
@@ -24,26 +27,26 @@ def connect(page: Widgets) -> None:
     """Make the maps follow photo, model, class, methods, settings, display and language."""
     tab = page.tab
 
-    @guard
-    def run(lang: str, request: gr.Request, *values: Any) -> Iterator[Updates]:
-        desk = page.desk(request)
-        asked = page.request(values)
+    def answers(lang: str, desk: Desk, asked: Request) -> Iterator[Updates]:
+        """What the page shall show, from the cards without maps to the last measure."""
         showing = Showing(lang, asked, page.studio, desk, page.chooser, tab, page.ranks)
         yield showing.begin()
         try:
             for event in explaining(page.studio, desk, asked):
-                updates = showing.updates(event)
-                if updates:
-                    yield updates
+                yield showing.updates(event)
             single = asked.scene.look.kind != "windows"  # the rest speaks of one look
             if single and showing.complete and showing.answered is not None:
                 given = (page.studio, desk, asked, showing.answered)
                 for later in chain(measuring(*given, showing.heats), glancing(*given)):
-                    updates = showing.updates(later)
-                    if updates:
-                        yield updates
+                    yield showing.updates(later)
         except Exception as error:
             yield showing.failed(error)
+
+    @guard
+    def run(lang: str, request: gr.Request, *values: Any) -> Iterator[Updates]:
+        desk, asked = page.desk(request), page.request(values)
+        if desk.ask((lang, asked)):
+            yield from gathered(answers(lang, desk, asked))
 
     changed: list[Any] = [
         page.scene.change,

@@ -182,10 +182,7 @@ class Showing:
     def _mapped(self, event: Mapped) -> Updates:
         self.waiting.discard(event.name)
         self.heats[event.name] = event.heat
-        shared = self.request.display.extent == "shared"
-        updates: Updates = {}
-        for name in self.heats if shared else [event.name]:
-            updates |= self._drawn(name)
+        updates = self._drawn(event.name)
         if event.heat.windows:  # separate looks have no one answer to be held against
             updates |= trust.nothing(self.tab.cards[event.name])
         elif self.answered is not None:
@@ -269,6 +266,9 @@ class Showing:
             self.tab.save_all: gr.update(interactive=bool(self.heats)),
             self.tab.save_recipe: gr.update(interactive=bool(self.heats)),
         }
+        if self.request.display.extent == "shared":  # which is known now
+            for name in self.heats:
+                updates |= self._drawn(name)
         if event.stopped:
             updates |= self._emptied(cards.stopped(self.lang))
             updates[self.tab.status] = f"<p>{escape(say(self.lang, 'status_stopped'))}</p>"
