@@ -2,45 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from explainers.attention_call import AttentionCall, exact
-from explainers.capture import Capture, stored_as
-from explainers.models.adapters import NAMES
 from explainers.models.errors import ModelError
-from explainers.registry import YES, Support
-from explainers.sentence import Sentence
+from explainers.registry import Support
 from explainers.trace import Trace
+from explainers.views.anatomy_support import AnatomySupport
+from explainers.views.block_tensors import BlockTensors, opened
 from explainers.views.lens import Lens, lens, patch_answers
-from explainers.views.passing import Passing, learned_prefix
-from explainers.windowed_call import WindowedCall
-
-
-@dataclass(frozen=True, eq=False)
-class BlockTensors:
-    """One block opened up, for one photo. q, k, v: (H, N, D) each; all else (N, width), but
-    ``hidden`` (N, MLP width), before the activation. projected: the attention's output layer on
-    the merged heads; what the block adds is that, or that times LayerScale. Those that the
-    model's design hides are None."""
-
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    scale: float
-    input: Tensor | None = None
-    norm1: Tensor | None = None
-    heads: Tensor | None = None
-    projected: Tensor | None = None
-    middle: Tensor | None = None
-    norm2: Tensor | None = None
-    hidden: Tensor | None = None
-    output: Tensor | None = None
+from explainers.views.passing import Passing, learned_prefix, watched
 
 
 class Anatomy:
@@ -81,7 +56,7 @@ class Anatomy:
     @property
     def embedding(self) -> Tensor:
         """The patches projected: (patches, width)."""
-        return self._demand(self._passing.embedding, self.projection_support)
+        return self._demand(self._passing.embedding, self._supports.projection)
 
     @property
     def filter_bias(self) -> Tensor:
@@ -108,7 +83,7 @@ class Anatomy:
     @property
     def prefixed(self) -> Tensor:
         """Prefix tokens, then the projected patches: (N, width)."""
-        prefix = self._demand(self.prefix_tokens, self.prefix_support)
+        prefix = self._demand(self.prefix_tokens, self._supports.prefix)
         return torch.cat([prefix.to(self.embedding), self.embedding])
 
     @property
@@ -139,7 +114,9 @@ class Anatomy:
         """The tensors of a block. ModelError where the model's attention is not read."""
         with self._lock:
             if self._open is None or self._open[0] != block:
-                self._open = block, self._opened(block)
+                call = self._call(block)
+                features = bool(self._supports.features)
+                self._open = block, opened(self.trace, call, block, features)
             return self._open[1]
 
     def scores(self, block: int, head: int, token: int) -> Tensor:
@@ -174,12 +151,12 @@ class Anatomy:
     @property
     def pooled(self) -> Tensor:
         """The vector that the head's last layer reads: (width,)."""
-        return self._demand(self._passing.pooled, self.head_support)
+        return self._demand(self._passing.pooled, self._supports.head)
 
     @property
     def head_weight(self) -> Tensor:
         """The head's last layer: (classes, width)."""
-        return self._demand(self._passing.weight, self.head_support)
+        return self._demand(self._passing.weight, self._supports.head)
 
     @property
     def head_bias(self) -> Tensor:
@@ -210,7 +187,7 @@ class Anatomy:
             return torch.stack(rows)
         tensor: Tensor | None = getattr(self.block(block), name)
         if tensor is None:
-            raise ModelError(self._features.reason)
+            raise ModelError(self._supports.features.reason)
         return tensor
 
     def row(self, key: str, *index: int) -> Tensor:
@@ -224,155 +201,23 @@ class Anatomy:
 
     def support(self, step: str) -> Support:
         """Whether a step of `STEPS` can be shown for this model; falsy with the reason."""
-        features = self._features
-        if step == "projection":
-            return self.projection_support
-        if step in ("prefix", "positions"):
-            return self.prefix_support
-        if step in ("scores", "softmax", "values"):
-            return self._attention
-        if step in ("norm", "merge", "mlp"):
-            return features if self._attention else self._attention
-        if step == "blocks":
-            return features
-        if step == "head":
-            return self.head_support
-        if step == "logits" and self.trace.logits is None:
-            return Support(
-                False,
-                Sentence(
-                    "anatomy_no_logits",
-                    "This model has no classification head: its answer is the vector of the last "
-                    "step, so there are no logits.",
-                ),
-            )
-        return YES
-
-    @property
-    def projection_support(self) -> Support:
-        """Whether the patches' projection is a plain linear one that was seen."""
-        support = self.trace.model.adapter.filters_support()
-        if not support:
-            return support
-        seen = self._passing.embedding
-        if seen is not None and len(seen) == len(self.patches):
-            return YES
-        return Support(
-            False,
-            Sentence(
-                "anatomy_no_projection",
-                "The patch projection of this model was not seen at work (its weights are "
-                "resized first, or the photo is padded), so its numbers are not shown.",
-            ),
-        )
-
-    @property
-    def prefix_support(self) -> Support:
-        """Whether the tokens before the patches are known as they are before positions."""
-        if not self.projection_support:
-            return self.projection_support
-        if not self._features:
-            return self._features
-        if self.prefix_tokens is not None:
-            return YES
-        return Support(
-            False,
-            Sentence(
-                "anatomy_no_prefix",
-                "This model does not name its {count} prefix tokens, so they cannot be shown "
-                "apart from their positions.",
-                count=self.trace.prefix,
-            ),
-        )
-
-    @property
-    def head_support(self) -> Support:
-        """Whether the answer is one linear layer of one vector."""
-        if not self.trace.model.classes:
-            return self.support("logits")
-        if self._passing.pooled is not None:
-            return YES
-        return Support(
-            False,
-            Sentence(
-                "anatomy_no_head",
-                "This model's answer is not one linear layer of one vector (a distilled model "
-                "means two heads), so the head's sum is not shown.",
-            ),
-        )
+        return self._supports.of(step)
 
     # -- reading --------------------------------------------------------------------------------
 
     @cached_property
-    def _features(self) -> Support:
-        adapter = self.trace.model.adapter
-        chain = adapter.chain_support()
-        return adapter.features_support() if chain else chain
-
-    @cached_property
-    def _attention(self) -> Support:
-        chain = self.trace.model.adapter.chain_support()
-        if not chain:
-            return chain
-        if any(isinstance(call, WindowedCall) for call in self.trace.calls):
-            return Support(
-                False,
-                Sentence(
-                    "anatomy_windows",
-                    "Blocks of this model ({family}) attend inside windows, where a token has "
-                    "scores for its window's tokens only; the Attention page shows them.",
-                    family=self.trace.model.adapter.family,
-                ),
-            )
-        return self.trace.model.supports("attention", row=0)
-
-    @cached_property
     def _passing(self) -> Passing:
-        passing = Passing(self.trace.model.adapter)
-        self._run(passing)
-        return passing
+        return watched(self.trace)
+
+    @cached_property
+    def _supports(self) -> AnatomySupport:
+        return AnatomySupport(self.trace, lambda: self._passing)
 
     def _call(self, block: int) -> AttentionCall:
-        if not self._attention:
-            raise ModelError(self._attention.reason)
+        if not self._supports.attention:
+            raise ModelError(self._supports.attention.reason)
         call: AttentionCall = self.trace.calls[block]
         return call
-
-    @torch.no_grad()
-    def _opened(self, block: int) -> BlockTensors:
-        trace, call = self.trace, self._call(block)
-        attention = BlockTensors(
-            exact(call.q[0]), exact(call.k[0]), trace.values(block), call.scale
-        )
-        if not self._features:
-            return attention
-        passing = Passing(trace.model.adapter, block)
-        capture = Capture(trace.model.adapter, keep={*NAMES})
-        with capture:
-            self._run(passing)
-        kept = {}
-        for name in NAMES:
-            found = capture.tensors.get(stored_as(name, block, trace.depth))
-            if found is not None:  # one photo, whichever side the batch stands on
-                kept[name] = found.reshape(-1, found.shape[-1])
-        parts, heads = trace.model.adapter.blocks[block], kept.get("heads")
-        projection: Any = parts.projection
-        fits = heads is not None and heads.shape[-1] == projection.weight.shape[-1]
-        return BlockTensors(
-            attention.q,
-            attention.k,
-            attention.v,
-            attention.scale,
-            **kept,
-            projected=projection(heads) if fits else None,
-            hidden=passing.hidden,
-        )
-
-    def _run(self, passing: Passing) -> None:
-        with torch.inference_mode(False), torch.no_grad():
-            with passing:
-                answer = self.trace.model.logits(self.trace.pixels)
-            passing.finish(answer)
 
     def _demand(self, tensor: Tensor | None, support: Support) -> Tensor:
         if tensor is None or not support:

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from explainers.models.adapters import Adapter
+from explainers.trace import Trace
 
 _LAYERS = (F.linear, F.conv2d)
 
@@ -84,6 +85,16 @@ class Passing(TorchFunctionMode):
         if weight is not None and weight is self._norm2:
             self._normed = made
         self._norm = read, made
+
+
+def watched(trace: Trace, block: int | None = None) -> Passing:
+    """One more pass of a trace's photo, watched; ``block``: whose MLP is looked into."""
+    passing = Passing(trace.model.adapter, block)
+    with torch.inference_mode(False), torch.no_grad():
+        with passing:
+            answer = trace.model.logits(trace.pixels)
+        passing.finish(answer)
+    return passing
 
 
 def learned_prefix(module: torch.nn.Module, count: int) -> Tensor | None:
