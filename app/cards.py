@@ -11,7 +11,7 @@ from explainers.models.labels import short
 from explainers.render.contrast import contrast_score
 from explainers.render.describe import alt_text
 from explainers.sentence import Sentence
-from explainers.separate_looks import windows_title
+from explainers.window_notes import windows_title
 
 SEEN_ALL = 0.995
 """Above this share of the photo, what was cut off is no more than rounding."""

@@ -16,7 +16,7 @@ from app.studio import Studio
 from app.widgets import AT_ONCE, QUIET, Widgets
 from explainers import Photo, VisionModel
 from explainers.look import Look
-from explainers.separate_looks import windowed_long_side
+from explainers.window_places import windowed_long_side
 
 
 def connect(page: Widgets) -> None:

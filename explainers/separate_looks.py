@@ -8,7 +8,6 @@ knows what the others show, and each has an answer of its own.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -24,15 +23,11 @@ from explainers.models.errors import ModelError
 from explainers.models.sizes import uncut, whole_size
 from explainers.models.vision_model import VisionModel
 from explainers.registry import Method, Support, find_method
-from explainers.scalars import real_number, shown, whole_number
+from explainers.scalars import real_number, shown
 from explainers.sentence import Sentence
 from explainers.trace import Trace
-
-OVERLAP = 0.25
-"""The least part of its side that a window shares with the next one."""
-
-MOST = 100
-"""Windows of one photo; beyond them nobody finds a label in its corner."""
+from explainers.window_notes import no_colours, windows_note, windows_title
+from explainers.window_places import MOST, OVERLAP, starts, too_many, windowed_long_side
 
 _PARTS = 1000  # of a window's work, as progress counts them
 _OF_ONE_PATCH = frozenset({"patch_similarity"})
@@ -79,7 +74,7 @@ class SeparateLooks:
         self.shape = len(rows), len(columns)
         self.places = tuple((row, column) for row in rows for column in columns)
         if len(self) > MOST:
-            raise _too_many(len(self))
+            raise too_many(len(self))
         self._pixels: np.ndarray | None = None
         self._traces: dict[int, Trace] = {}
         self._lock = threading.RLock()
@@ -148,7 +143,7 @@ class SeparateLooks:
             heat = explain(name, self.trace(index), target, against, within, **parameters)
             heats.append(cast(HeatMap, heat))
             if heats[0].kind == "rgb":
-                raise ModelError(_colours(method))
+                raise ModelError(no_colours(method))
         if progress is not None:
             progress(len(self) * _PARTS, len(self) * _PARTS)
         return self._joined(method, heats, target is not None)
@@ -197,7 +192,9 @@ class SeparateLooks:
         values = (total / seen).astype(first.values.dtype)
         values.flags.writeable = False
         shares = [heat.prefix_share for heat in heats if heat.prefix_share is not None]
-        own = [self._answer(index) for index in range(len(self))]
+        answers = [self._answer(index) for index in range(len(self))]
+        own = method.class_specific and self.model.classes > 0 and not named
+        note = windows_note(self.shape, self.model.preprocessing.size, self.overlap, own)
         return replace(
             first,
             values=values,
@@ -208,7 +205,7 @@ class SeparateLooks:
             against=_mean(heats, "against"),
             prefix_share=float(np.mean(shares)) if shares else None,
             figures={},
-            notes=(self._note(method, named), *_distinct(heats)),
+            notes=(note, *_distinct(heats)),
             provenance={
                 **first.provenance,
                 "photo_sha256": self.photo.sha256,
@@ -221,81 +218,11 @@ class SeparateLooks:
                     "targets": [heat.provenance["target"] for heat in heats],
                 },
             },
-            windows=tuple(Window(self.box(i), answer) for i, answer in enumerate(own)),
+            windows=tuple(Window(self.box(i), answer) for i, answer in enumerate(answers)),
         )
 
     def _answer(self, index: int) -> Target | None:
         return find_target(self.trace(index), None) if self.model.classes else None
-
-    def _note(self, method: Method, named: bool) -> Sentence:
-        rows, columns = self.shape
-        height, width = self.model.preprocessing.size
-        values = {
-            "rows": rows,
-            "columns": columns,
-            "height": height,
-            "width": width,
-            "percent": round(100 * self.overlap),
-        }
-        if method.class_specific and self.model.classes and not named:
-            return Sentence(
-                "windows_own",
-                "{rows}×{columns} windows of {height}×{width} pixels, each sharing at least "
-                "{percent} % of its side with the next; each was looked at alone and explained for "
-                "its own first answer, which stands in its corner. Where they overlap: the mean.",
-                **values,
-            )
-        return Sentence(
-            "windows_each",
-            "{rows}×{columns} windows of {height}×{width} pixels, each sharing at least "
-            "{percent} % of its side with the next; each was looked at alone, and its own first "
-            "answer stands in its corner. Where they overlap: the mean.",
-            **values,
-        )
-
-
-def windows_title(title: str, count: int) -> Sentence:
-    """What a map of separate looks is called."""
-    return Sentence("windows_title", "{title}: {count} separate looks", title=title, count=count)
-
-
-def starts(whole: int, cells: int, overlap: float) -> list[int]:
-    """First cells of windows of ``cells`` cells that cover ``whole`` cells, evenly spread.
-
-    Neighbours share at least ``overlap`` of their cells, rounded up.
-    """
-    if whole <= cells:
-        return [0]
-    shared = min(math.ceil(overlap * cells), cells - 1)
-    count = math.ceil((whole - shared) / (cells - shared))
-    return [round(i * (whole - cells) / (count - 1)) for i in range(count)]
-
-
-def windowed_long_side(
-    model: VisionModel, photo: Photo, long_side: int | None, overlap: float = OVERLAP
-) -> int:
-    """The long side, in pixels, of the photo that windows are cut from; never below a window's."""
-    sides = zip(model.preprocessing.size, (photo.height, photo.width), strict=True)
-    least = max(window / side for window, side in sides) * max(photo.height, photo.width)
-    if long_side is None:
-        return math.ceil(least * (2 - overlap))
-    asked, window = whole_number(long_side), max(model.preprocessing.size)
-    if asked is not None and asked > MOST * window:  # before anything of that size is laid out
-        raise _too_many(asked // window)
-    whole_size(photo, model.adapter.patch, long_side)  # refuses what is no number of pixels
-    return max(int(long_side), math.ceil(least))
-
-
-def _too_many(count: int) -> ModelError:
-    return ModelError(
-        Sentence(
-            "windows_many",
-            "That would be {count} windows, and at most {most} are looked through; take a "
-            "shorter long side.",
-            count=shown(count),
-            most=MOST,
-        )
-    )
 
 
 def _mean(heats: Sequence[HeatMap], which: str) -> Target | None:
@@ -313,12 +240,3 @@ def _distinct(heats: Sequence[HeatMap]) -> list[Sentence]:
         for note in heat.notes:
             found.setdefault(note.key, note)
     return list(found.values())
-
-
-def _colours(method: Method) -> Sentence:
-    return Sentence(
-        "windows_colours",
-        "{title} gives colours that mean something else in each window, so windows have no mean; "
-        "look at the whole photo for it.",
-        title=method.title,
-    )

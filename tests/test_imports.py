@@ -27,7 +27,7 @@ LAYERS = (
     ),
     ("heatmap",),
     ("methods", "views", "measures"),
-    ("separate_looks", "forecast", "free_memory", "look"),
+    ("separate_looks", "window_notes", "window_places", "forecast", "free_memory", "look"),
     ("render",),
     ("__init__",),
     ("recipe", "replay", "command", "__main__"),

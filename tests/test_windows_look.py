@@ -14,7 +14,8 @@ from explainers import HeatMap, ModelError, Photo, explain, wrap_model
 from explainers.models.sizes import uncut
 from explainers.render.npz import npz_bytes, read_npz
 from explainers.render.overlay import overlay
-from explainers.separate_looks import MOST, SeparateLooks, starts
+from explainers.separate_looks import SeparateLooks
+from explainers.window_places import MOST, starts
 from tests.tiny import CLASSES, LABELS, PATCH, tiny_photo_array, tiny_vit
 
 SHAPES = [(40, 60), (60, 40), (50, 50), (13, 90), (9, 9)]
