@@ -16,9 +16,10 @@ from app.scene import Request, Scene
 from app.store import Store
 from app.work import Job, Report, Workers
 from explainers import Photo, PhotoError, explain, load_photo
-from explainers.forecast import Forecast, Pace, measure_pace
+from explainers.forecast import Forecast
 from explainers.heatmap import HeatMap
 from explainers.models.vision_model import VisionModel
+from explainers.pace import Pace, measure_pace
 from explainers.sentence import Sentence
 from explainers.separate_looks import SeparateLooks
 from explainers.trace import Trace

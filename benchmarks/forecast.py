@@ -27,7 +27,8 @@ import timm
 import torch
 
 from explainers import Photo, VisionModel, load_model, wrap_model
-from explainers.forecast import MEGA, forecast, forecast_windows, measure_pace
+from explainers.forecast import MEGA, forecast, forecast_windows
+from explainers.pace import measure_pace
 from explainers.separate_looks import SeparateLooks
 
 GIVEN_BACK = "MALLOC_MMAP_THRESHOLD_"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from explainers.forecast import Forecast, Pace, demand_memory, forecast, forecast_windows
+from explainers.forecast import Forecast, forecast, forecast_windows
 from explainers.image import Photo
+from explainers.memory_limit import demand_memory
 from explainers.models.vision_model import VisionModel
+from explainers.pace import Pace
 from explainers.separate_looks import SeparateLooks
 
 Kind = Literal["own", "whole", "windows"]

@@ -81,7 +81,7 @@ def test_a_whole_photo_and_windows_are_looked_at(
     wait_card(page, "4 separate looks")
     shot(page, "windows")
 
-    monkeypatch.setattr("explainers.forecast.free_bytes", lambda device: 30_000_000)
+    monkeypatch.setattr("explainers.memory_limit.free_bytes", lambda device: 30_000_000)
     look(page, "the whole photo")
     side.fill("2048")
     side.press("Tab")  # a number is taken when its field is left

@@ -71,7 +71,7 @@ def test_windows_are_separate_looks(weights: Path, tmp_path: Path, capsys: Any) 
 def test_a_look_that_does_not_fit_into_memory_is_refused(
     weights: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("explainers.forecast.free_bytes", lambda device: 200_000)
+    monkeypatch.setattr("explainers.memory_limit.free_bytes", lambda device: 200_000)
     code, out = run(weights, tmp_path, "--long-side", "4000")
     assert code == 3
     assert "the largest that fits is a long side of" in row(out)["error"]

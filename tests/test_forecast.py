@@ -10,15 +10,10 @@ import pytest
 import torch
 
 from explainers import ModelError, Photo, wrap_model
-from explainers.forecast import (
-    Pace,
-    demand_memory,
-    forecast,
-    forecast_windows,
-    largest_long_side,
-    measure_pace,
-)
+from explainers.forecast import forecast, forecast_windows
 from explainers.free_memory import free_bytes
+from explainers.memory_limit import demand_memory, largest_long_side
+from explainers.pace import Pace, measure_pace
 from explainers.separate_looks import SeparateLooks
 from tests.tiny import tiny_photo_array, tiny_vit
 

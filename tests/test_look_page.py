@@ -111,7 +111,7 @@ def test_what_does_not_fit_is_refused_before_it_runs(
     photo_file: Path,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("explainers.forecast.free_bytes", lambda device: 100_000)
+    monkeypatch.setattr("explainers.memory_limit.free_bytes", lambda device: 100_000)
     with pytest.raises(ModelError, match="the largest that fits is a long side of"):
         list(explaining(studio, studio.desks.of("a"), ask(photo_file, Look("whole", 2048))))
 

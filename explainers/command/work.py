@@ -14,11 +14,11 @@ from explainers.command.photos import Found
 from explainers.command.plan import Plan, supported
 from explainers.command.terminal import CommandError, warn
 from explainers.command.true_classes import TrueClasses
-from explainers.forecast import Pace, measure_pace
 from explainers.heatmap import HeatMap
 from explainers.image import Photo, PhotoError, load_photo
 from explainers.look import Look
 from explainers.methods.explain import explain
+from explainers.pace import Pace, measure_pace
 from explainers.registry import find_method
 from explainers.render.describe import alt_text
 from explainers.sentence import Sentence
