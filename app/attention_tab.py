@@ -17,7 +17,10 @@ from explainers.render.describe import REGIONS
 
 THEME = Path(__file__).with_name("theme")
 
-SCRIPTS = ("attention.js", "attention_dots.js", "attention_play.js", "attention_end.js")
+SCRIPTS = (
+    *("attention.js", "attention_drawing.js", "attention_hands.js", "attention_words.js"),
+    *("attention_dots.js", "attention_play.js", "attention_end.js"),
+)
 """The board; its charts; playing through the blocks; and what Python says, which starts it all."""
 
 TEXTS = (
