@@ -15,8 +15,9 @@ from app.anatomy_tab import AnatomyTab
 from app.desks import Desk
 from app.errors import explain_error
 from app.keys import trace_bytes, trace_key
+from app.making import TICK
 from app.scene import Scene, with_model
-from app.studio import TICK, Studio
+from app.studio import Studio
 from app.texts import say
 from app.widgets import QUIET, Widgets
 from app.work import Job, Report

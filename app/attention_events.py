@@ -17,9 +17,10 @@ from app.attention_data import Look, look
 from app.attention_tab import AttentionTab
 from app.desks import Desk
 from app.errors import explain_error, guard
+from app.making import TICK
 from app.save_events import HAND_OVER
 from app.scene import Scene, with_model
-from app.studio import TICK, Studio
+from app.studio import Studio
 from app.widgets import AT_ONCE, QUIET, Widgets
 from app.work import Job, Report
 from explainers import Photo, VisionModel

@@ -11,7 +11,8 @@ from app.comparison import CHOSEN, RANKS, Asked, Cell, Comparison, check
 from app.desks import Desk
 from app.errors import known_sentence, logger
 from app.keys import map_key, trace_bytes, trace_key
-from app.studio import TICK, Studio
+from app.making import TICK
+from app.studio import Studio
 from app.work import Job, Report
 from explainers import Cancelled, HeatMap, Photo, VisionModel, explain, methods
 from explainers.sentence import Sentence

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from app.desks import Desk
 from app.errors import known_sentence, logger
 from app.keys import aim
+from app.making import Made, Making, Outdated, Stopped
 from app.scene import Request
-from app.studio import Made, Making, Outdated, Stopped, Studio
+from app.studio import Studio
 from explainers import Cancelled, HeatMap, Photo, VisionModel
 from explainers.sentence import Sentence
 from explainers.trace import Trace

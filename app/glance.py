@@ -17,8 +17,9 @@ from app.desks import Desk
 from app.errors import known_sentence, logger
 from app.explaining import Answered
 from app.keys import MapKey, map_key
+from app.making import Making, Outdated, Stopped
 from app.scene import Request
-from app.studio import Making, Outdated, Stopped, Studio
+from app.studio import Studio
 from app.texts import FREE, of_method, say
 from app.work import Report
 from explainers import Cancelled, HeatMap, explain, methods

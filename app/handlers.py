@@ -13,8 +13,9 @@ from app import classes
 from app.desks import Desk
 from app.explaining import Ended, Mapped, Refused, explaining
 from app.files import adopt, browser_can_show, write_png
+from app.making import TICK
 from app.scene import Request, Scene, with_model
-from app.studio import TICK, Studio
+from app.studio import Studio
 from app.texts import say, tell
 from app.work import Job
 from explainers import HeatMap, VisionModel, load_photo

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from app.desks import Desk
-from app.studio import TICK
+from app.making import TICK
 from app.work import Job, Report, Workers
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from app.desks import Desk, Desks
 from app.files import new_folder
 from app.keys import aim, map_key, trace_bytes, trace_key
+from app.making import TICK, Made, Making, Outdated, follow
 from app.models import Loader, ModelPool
 from app.scene import Request, Scene
 from app.store import Store
-from app.work import Job, Report, Workers
+from app.work import Report, Workers
 from explainers import Photo, PhotoError, explain, load_photo
 from explainers.forecast import Forecast
 from explainers.heatmap import HeatMap
@@ -24,9 +25,6 @@ from explainers.sentence import Sentence
 from explainers.separate_looks import SeparateLooks
 from explainers.trace import Trace
 
-TICK = 0.1
-"""Seconds between two looks at a running job: how fast progress and Cancel are."""
-
 WORKERS = 2
 """Models run at once; each run already uses all cores for its matrix products."""
 
@@ -35,18 +33,6 @@ EVERYBODY = ""
 
 ASIDE_BYTES = 10_000
 """About what a result of `Studio.aside` takes: a few curves, a small picture."""
-
-Made = TypeVar("Made")
-Making = Generator[Job, None, Made]
-"""A step of a request: yields its job every tick while it runs, then returns the result."""
-
-
-class Outdated(Exception):  # noqa: N818 - not an error
-    """A later request of the same visitor has taken over."""
-
-
-class Stopped(Exception):  # noqa: N818 - a wish, not an error
-    """The visitor pressed Cancel."""
 
 
 class Studio:
@@ -269,15 +255,3 @@ class Studio:
         yield from follow(desk, turn, job)
         made: Made = job.result()
         return made
-
-
-def follow(desk: Desk, turn: int, job: Job) -> Iterator[Job]:
-    """Yield the job every tick until it ends; raises when the visitor went on or pressed Cancel."""
-    while True:
-        if desk.turn != turn:
-            raise Outdated
-        if desk.stopped_turn == turn:
-            raise Stopped
-        if job.wait(TICK):
-            return
-        yield job

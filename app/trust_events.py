@@ -12,9 +12,9 @@ from app import cards, curve, trust
 from app.errors import explain_error, guard
 from app.explaining import Answered
 from app.keys import aim, trace_key
+from app.making import Outdated
 from app.measuring import checks, deletion, measure_key
 from app.showing import Updates
-from app.studio import Outdated
 from app.texts import say
 from app.widgets import AT_ONCE, Widgets
 from explainers import Cancelled, HeatMap
