@@ -12,11 +12,11 @@ import gradio as gr
 from app.desks import Desk
 from app.errors import guard
 from app.explaining import explaining
-from app.gathering import gathered
+from app.gathering import Updates, gathered
 from app.glance import glancing
 from app.measuring import measuring
 from app.scene import Request
-from app.showing import Showing, Updates
+from app.showing import Showing
 from app.widgets import AT_ONCE, QUIET, Widgets
 
 SETTLE = 0.15

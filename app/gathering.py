@@ -8,7 +8,8 @@ from typing import Any
 
 import gradio as gr
 
-from app.showing import Updates
+Updates = dict[Any, Any]
+"""Widget → its update; widgets that are not in it stay as they are."""
 
 GAP = 0.15
 """Seconds between two answers. Each costs the page as much to take as a map may take to make."""

@@ -28,12 +28,12 @@ from app.compare_tab import CompareTab
 from app.desks import Desk
 from app.errors import explain_error, guard
 from app.files import adopt
+from app.gathering import Updates
 from app.link_fit import Fitted, fit
 from app.link_panel import LinkPanel
 from app.links import View
 from app.save_events import HAND_OVER
 from app.scene import Display, Scene, with_model
-from app.showing import Updates
 from app.texts import say, tell
 from app.widgets import AT_ONCE, QUIET, Widgets
 from app.work import Job

@@ -9,9 +9,9 @@ import gradio as gr
 
 from app import look_control
 from app.errors import explain_error, guard
+from app.gathering import Updates
 from app.look_control import LONGEST, SHORTEST, STEP
 from app.scene import Scene, with_model
-from app.showing import Updates
 from app.studio import Studio
 from app.widgets import AT_ONCE, QUIET, Widgets
 from explainers import Photo, VisionModel

@@ -11,7 +11,7 @@ import gradio as gr
 from app import cards, handlers, settings
 from app.desks import Desk
 from app.errors import explain_error, guard, known_sentence
-from app.showing import Updates
+from app.gathering import Updates
 from app.texts import say
 from app.widgets import AT_ONCE, QUIET, Widgets
 from app.work import Job

@@ -6,25 +6,20 @@ from html import escape
 from typing import Any
 
 import gradio as gr
-from PIL import Image
 
-from app import cards, class_list, classes, costs, drawing, glance, settings, trust
+from app import card_updates, cards, class_list, classes, costs, glance, trust
 from app.choose import TOP, Chooser
 from app.desks import Desk
 from app.errors import explain_error
 from app.explain_tab import ExplainTab
 from app.explaining import Answered, Ended, Event, Mapped, Opened, Refused, Working
-from app.files import write_png
+from app.gathering import Updates
 from app.glance import Glance
 from app.measuring import Measured, MeasureEvent, Unmeasured
 from app.scene import Request
 from app.studio import Studio
 from app.texts import PATCHES, of_method, say, tell
 from explainers import HeatMap, Photo, methods
-from explainers.methods.baselines import BASELINES, baseline_image
-
-Updates = dict[Any, Any]
-"""Widget → its update; widgets that are not in it stay as they are."""
 
 
 class Showing:
@@ -226,39 +221,15 @@ class Showing:
         return rows * columns
 
     def _drawn(self, name: str) -> Updates:
-        lang, display, heat = self.lang, self.request.display, self.heats[name]
-        card, together = self.tab.cards[name], list(self.heats.values())
-        try:
-            picture = drawing.draw(heat, display, together)
-        except ValueError as error:
-            return self._without(name, cards.line("vs-refused", explain_error(lang, error)))
-        note = drawing.scale_note(heat, display, together)
-        text = drawing.colour_bar(heat, display, together) + cards.done(lang, heat, note)
-        if name in settings.PICKED:
-            text = cards.line("vs-state", say(lang, "pick")) + text
-        updates: Updates = {
-            card.image: gr.update(
-                value=write_png(picture, self.desk.folder, name),
-                visible=True,
-                alt_text=cards.description(lang, heat),
-                elem_classes=["vs-map"],
-            ),
-            card.text: text,
-            card.save: gr.update(interactive=True),
-        }
-        setting = settings.baseline_of(methods()[name])
-        if card.baseline is not None and setting is not None and self.answered is not None:
-            chosen = heat.parameters[setting]
-            updates[card.baseline_box] = gr.update(visible=chosen in BASELINES)
-            if chosen in BASELINES:
-                nothing = Image.fromarray(baseline_image(self.answered.trace, chosen))
-                path = write_png(nothing, self.desk.folder, "baseline")
-                updates[card.baseline] = gr.update(value=path, alt_text=say(lang, "baseline"))
-        return updates
+        trace = None if self.answered is None else self.answered.trace
+        given = (self.lang, self.request.display, self.desk.folder)
+        heat, together = self.heats[name], list(self.heats.values())
+        return card_updates.drawn(self.tab.cards[name], *given, heat, together, trace)
 
     def _refused(self, event: Refused) -> Updates:
         self.waiting.discard(event.name)
-        return self._without(event.name, cards.refused(self.lang, event.reason))
+        reason = cards.refused(self.lang, event.reason)
+        return card_updates.without(self.tab.cards[event.name], reason)
 
     def _ended(self, event: Ended) -> Updates:
         updates: Updates = {
@@ -282,19 +253,7 @@ class Showing:
         """No map for those still waiting: an earlier one would be of another photo or class."""
         updates: Updates = {}
         for name in self.waiting:
-            updates |= self._without(name, text, visible=True)
-        return updates
-
-    def _without(self, name: str, text: str, visible: bool = False) -> Updates:
-        card = self.tab.cards[name]
-        updates: Updates = {
-            card.image: gr.update(value=None, visible=visible, elem_classes=["vs-map"]),
-            card.text: text,
-            card.save: gr.update(interactive=False),
-            **trust.nothing(card),
-        }
-        if card.baseline_box is not None:
-            updates[card.baseline_box] = gr.update(visible=False)
+            updates |= card_updates.without(self.tab.cards[name], text, visible=True)
         return updates
 
     def _photo_note(self, photo: Photo) -> str:

@@ -11,10 +11,10 @@ import gradio as gr
 from app import cards, curve, trust
 from app.errors import explain_error, guard
 from app.explaining import Answered
+from app.gathering import Updates
 from app.keys import aim, trace_key
 from app.making import Outdated
 from app.measuring import checks, deletion, measure_key
-from app.showing import Updates
 from app.texts import say
 from app.widgets import AT_ONCE, Widgets
 from explainers import Cancelled, HeatMap

@@ -10,8 +10,7 @@ import gradio as gr
 import pytest
 
 from app.desks import AGAIN, Desk
-from app.gathering import GAP, gathered, joined
-from app.showing import Updates
+from app.gathering import GAP, Updates, gathered, joined
 
 
 @pytest.fixture
