@@ -10,7 +10,7 @@ const everything = (root, found = []) => {
 
 const visible = (element) => {
   const box = element.getBoundingClientRect();
-  return box.width > 0 && box.height > 0 && getComputedStyle(element).visibility !== 'hidden';
+  return box.width > 0 && box.height > 0 && element.checkVisibility({ visibilityProperty: true });
 };
 
 const host = (element) =>
@@ -34,13 +34,13 @@ const called = (element) => element.tagName === 'CANVAS' ? element.className || 
 
 let marks = 0;
 
-/** The controls that are to be seen inside a part of the page, Gradio's own left out. */
-window.controls = (inside) => {
+/** The controls that are to be seen inside parts of the page but outside others, less Gradio's own. */
+window.controls = ([inside, outside]) => {
   const found = [], names = {};
   const parts = [...document.querySelectorAll(inside)].filter(visible);
   for (const element of parts.flatMap((part) => everything(part))) {
     const what = kind(element), name = called(element);
-    if (!what || !name || !visible(element) || window.GRADIOS.includes(name)) continue;
+    if (!what || !name || !visible(element) || (outside && element.closest(outside)) || window.GRADIOS.includes(name)) continue;
     const place = host(element)?.id || '', key = `${place}/${what}/${name}`;
     names[key] = (names[key] || 0) + 1;
     element.dataset.control ||= ++marks;
@@ -56,7 +56,8 @@ window.controls = (inside) => {
 /** The field that a control is part of; the control alone where that is a whole panel. */
 const field = (element) => {
   const block = element?.closest('.block');
-  const alone = element?.tagName === 'BUTTON' || !block || block.querySelector('img, a, canvas');
+  const press = ['BUTTON', 'SUMMARY'].includes(element?.tagName);
+  const alone = press || !block || block.querySelector('img, a, canvas');
   return alone ? element : block;
 };
 

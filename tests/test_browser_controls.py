@@ -1,7 +1,4 @@
-"""Every control above the tabs and of four tabs is used once, and each does something.
-
-Those of Explain are used one by one in the other files of browser tests.
-"""
+"""Every control above the tabs and of every tab is used once, and each does something."""
 
 from __future__ import annotations
 
@@ -14,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from PIL import Image
 
 from app.example_photos import FOLDER
 from app.page import Page as ViTScope
-from explainers import wrap_model
+from explainers import methods, wrap_model
 from tests.tiny import LABELS, tiny_vit
 
 if TYPE_CHECKING:
@@ -42,8 +40,25 @@ MAKE = "Make the figure"
 CANCEL = "Cancel"
 """Is there only while something is being made; the tests of what is made press it."""
 
-PICKS = {"vs-model": "embedded", "vs-compare-models": "embedded"}
+PICKS = {
+    **dict.fromkeys(("vs-model", "vs-compare-models"), "embedded"),
+    # The final norm is what "automatic" means there: the same map.
+    **dict.fromkeys(("vs-card-feature_pca", "vs-card-patch_similarity"), "output"),
+}
 """Place → what is picked in its menu, where it must not be just another choice."""
+
+UNSEEN = {
+    # The small model has fewer masks and features than are tried anyway.
+    ("vs-card-vit_cx", "range", "range slider for The most masks that are tried."),
+    (
+        "vs-card-score_cam",
+        "range",
+        "range slider for How many features are tried, those first that vary most over the photo.",
+    ),
+    # Of files that are saved from then on; the last test saves both kinds.
+    ("vs-save-legend", "checkbox", "Saved pictures: with title and colour bar"),
+}
+"""Controls whose effect is not to be seen on this page."""
 
 FIGURES = {
     **dict.fromkeys(("vs-figure7", "vs-figure7-examples", "vs-figure7-files"), "vs-figure7"),
@@ -59,6 +74,13 @@ MAKES = {
 """Panel → the button that makes its figure."""
 COMPARED = tuple(f"vs-compare-{what}" for what in ("models", "methods", "classes", "examples"))
 """Places whose choice counts at the press of Compare."""
+
+CARDS = ".vs-cards"
+BY_QUESTION = {
+    question: [name for name, method in methods().items() if method.question == question]
+    for question in dict.fromkeys(method.question for method in methods().values())
+}
+"""Question → the methods that answer it: as many cards as a page bears at once."""
 
 SCRIPT = (Path(__file__).parent / "controls.js").read_text(encoding="utf-8")
 
@@ -104,7 +126,7 @@ class Visitor:
         page.on("download", lambda file: self.files.append(file))
         page.on("filechooser", self._choose)
         page.add_init_script(f"window.GRADIOS = {json.dumps(GRADIOS)};\n{SCRIPT}")
-        page.goto(address + "?photo=lion&model=small-one")
+        page.goto(address)
         page.locator("#vs-status", has_text="Maps ready").wait_for()
         self.used: dict[tuple[str, str, str], None] = {}
         self.idle: set[tuple[str, str, str]] = set()
@@ -118,8 +140,9 @@ class Visitor:
             self.files[-1].save_as(given)
         chooser.set_files(given)
 
-    def controls(self, inside: str) -> list[Control]:
-        return [Control(**found) for found in self.page.evaluate("controls", inside)]
+    def controls(self, inside: str, outside: str) -> list[Control]:
+        found = self.page.evaluate("controls", [inside, outside])
+        return [Control(**control) for control in found]
 
     def seen(self, n: int) -> tuple[str, int]:
         """All that the page shows, but for the control itself."""
@@ -176,7 +199,7 @@ class Visitor:
         if control.kind == "range":
             at.press("ArrowLeft" if at.evaluate("e => e.value === e.max") else "ArrowRight")
         elif control.kind in ("number", "text"):
-            at.fill(at.evaluate("e => String(e.value === e.max ? +e.value - 1 : +e.value + 1)"))
+            at.fill(at.evaluate("e => String(+e.value + (e.value && e.value === e.max ? -1 : 1))"))
             at.press("Tab")
         elif control.kind == "menu":
             at.click()
@@ -191,11 +214,11 @@ class Visitor:
         else:
             at.click(timeout=SOON)
 
-    def use_all(self, inside: str) -> None:
+    def use_all(self, inside: str, outside: str = "") -> None:
         """Each control there once, also those that come with another; then complain."""
         while left := [
             found
-            for found in self.controls(inside)
+            for found in self.controls(inside, outside)
             if found.key not in self.used
             and not (found.disabled or found.chosen or found.name == CANCEL)
         ]:
@@ -218,8 +241,10 @@ class Visitor:
 
 
 @pytest.fixture
-def visitor(page: Page, address: str, tmp_path: Path) -> Visitor:
-    return Visitor(page, address, tmp_path)
+def visitor(page: Page, address: str, tmp_path: Path, request: pytest.FixtureRequest) -> Visitor:
+    """On a link to a photo, the small model, and the methods that a test may name."""
+    ticked = "&methods=" + ",".join(request.param) if hasattr(request, "param") else ""
+    return Visitor(page, f"{address}?photo=lion&model=small-one{ticked}", tmp_path)
 
 
 def test_above_the_tabs(visitor: Visitor) -> None:
@@ -240,5 +265,24 @@ def test_above_the_tabs(visitor: Visitor) -> None:
 def test_on_a_tab(visitor: Visitor, tab: str, seen: str) -> None:
     visitor.page.get_by_role("tab", name=tab, exact=True).click()
     visitor.page.locator(seen).first.wait_for()
-    visitor.use_all("[role=tabpanel]")
-    assert visitor.idle == set()
+    visitor.use_all("[role=tabpanel]", CARDS)
+    assert visitor.idle - UNSEEN == set()
+
+
+@pytest.mark.parametrize("visitor", BY_QUESTION.values(), ids=list(BY_QUESTION), indirect=True)
+def test_on_the_cards_of_the_methods(visitor: Visitor) -> None:
+    visitor.use_all(CARDS)
+    assert visitor.idle - UNSEEN == set()
+
+
+@pytest.mark.parametrize("visitor", [["rollout"]], ids=["rollout"], indirect=True)
+def test_a_saved_picture_has_title_and_colour_bar_or_not(visitor: Visitor) -> None:
+    page, sizes = visitor.page, []
+    for _ in range(2):
+        with page.expect_download() as waiting:
+            page.locator("#vs-card-rollout").get_by_role("button", name="PNG").click()
+        with Image.open(waiting.value.path()) as picture:
+            sizes.append(picture.size)
+        page.locator("#vs-save-legend input").uncheck()
+    with_legend, without = sizes
+    assert without[1] < with_legend[1]

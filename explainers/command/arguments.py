@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from explainers.command.terminal import EXIT_CODES
 from explainers.methods.parameters import check_parameters
@@ -75,6 +75,10 @@ class _Parser(argparse.ArgumentParser):
             epilog=EXIT_CODES,
             **options,
         )
+
+    def error(self, message: str) -> NoReturn:
+        """What is wrong, in one line; how it is used stands in the help."""
+        self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
