@@ -67,12 +67,15 @@ class Desk:
             self.turn += 1
             return self.turn
 
-    def ask(self, what: Any) -> bool:
-        """Whether a request is to be answered: not one that repeats the one just before it."""
+    def ask(self, what: Any) -> int | None:
+        """The turn of a new request; None for one that repeats the one just before it."""
         with self.lock:
             now, before = time.monotonic(), self.asked
+            if before is not None and before[0] == what and now - before[1] <= AGAIN:
+                return None
             self.asked = what, now
-            return before is None or before[0] != what or now - before[1] > AGAIN
+            self.turn += 1
+            return self.turn
 
     def start(self, turn: int, key: Hashable, begin: Callable[[], Job]) -> Job | None:
         """The job that makes ``key``: the one under way or a new one; None out of turn."""

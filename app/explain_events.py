@@ -27,12 +27,12 @@ def connect(page: Widgets) -> None:
     """Make the maps follow photo, model, class, methods, settings, display and language."""
     tab = page.tab
 
-    def answers(lang: str, desk: Desk, asked: Request) -> Iterator[Updates]:
+    def answers(lang: str, desk: Desk, asked: Request, turn: int) -> Iterator[Updates]:
         """What the page shall show, from the cards without maps to the last measure."""
         showing = Showing(lang, asked, page.studio, desk, page.chooser, tab, page.ranks)
         yield showing.begin()
         try:
-            for event in explaining(page.studio, desk, asked):
+            for event in explaining(page.studio, desk, asked, turn):
                 yield showing.updates(event)
             single = asked.scene.look.kind != "windows"  # the rest speaks of one look
             if single and showing.complete and showing.answered is not None:
@@ -45,8 +45,9 @@ def connect(page: Widgets) -> None:
     @guard
     def run(lang: str, request: gr.Request, *values: Any) -> Iterator[Updates]:
         desk, asked = page.desk(request), page.request(values)
-        if desk.ask((lang, asked)):
-            yield from gathered(answers(lang, desk, asked))
+        turn = desk.ask((lang, asked))
+        if turn is not None:
+            yield from gathered(answers(lang, desk, asked, turn), lambda: desk.turn == turn)
 
     changed: list[Any] = [
         page.scene.change,

@@ -80,13 +80,17 @@ class Ended:
 Event = Opened | Working | Answered | Pending | Mapped | Refused | Ended
 
 
-def explaining(studio: Studio, desk: Desk, request: Request) -> Iterator[Event]:
+def explaining(
+    studio: Studio, desk: Desk, request: Request, turn: int | None = None
+) -> Iterator[Event]:
     """Everything the request asks for, piece by piece as it is ready.
 
+    turn: the visitor's turn that the request has been given; None: it is given the next one.
     Ends without `Ended` when a later request of the visitor takes over. Raises PhotoError or
     ModelError where there is no photo or model to work with.
     """
-    turn = desk.next_turn()
+    if turn is None:
+        turn = desk.next_turn()
     scene = request.scene
     if scene.photo is None:
         yield Ended()

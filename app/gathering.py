@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import gradio as gr
@@ -15,20 +15,22 @@ GAP = 0.15
 """Seconds between two answers. Each costs the page as much to take as a map may take to make."""
 
 
-def gathered(stream: Iterable[Updates]) -> Iterator[Updates]:
+def gathered(stream: Iterable[Updates], wanted: Callable[[], bool]) -> Iterator[Updates]:
     """The first update at once, then those of every `GAP` seconds as one, and the rest at the end.
 
     What waits is told when the next update comes, be it empty: the stream shall not pause long
-    without one.
+    without one. It is never told once it is not ``wanted``: it would replace what is newer.
     """
     waiting: Updates = {}
     told = float("-inf")
     for updates in stream:
         waiting = joined(waiting, updates)
         if waiting and time.monotonic() - told >= GAP:
+            if not wanted():
+                return
             yield waiting
             waiting, told = {}, time.monotonic()
-    if waiting:
+    if waiting and wanted():
         yield waiting
 
 

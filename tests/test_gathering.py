@@ -33,12 +33,29 @@ def test_what_comes_fast_is_told_at_once_and_what_comes_late_by_itself(clock: li
         yield {"c": 2}
         yield {"d": 1}
 
-    assert list(gathered(stream())) == [{"a": 1}, {"b": 1, "a": 2}, {"c": 2}, {"d": 1}]
+    assert list(gathered(stream(), lambda: True)) == [
+        {"a": 1},
+        {"b": 1, "a": 2},
+        {"c": 2},
+        {"d": 1},
+    ]
 
 
 def test_nothing_to_tell_is_no_answer() -> None:
-    assert list(gathered([])) == []
-    assert list(gathered([{}, {}])) == []
+    assert list(gathered([], lambda: True)) == []
+    assert list(gathered([{}, {}], lambda: True)) == []
+
+
+def test_what_waits_is_not_told_after_a_newer_request(clock: list[float]) -> None:
+    wanted = True
+
+    def stream() -> Iterator[Updates]:
+        nonlocal wanted
+        yield {"status": "going on"}
+        yield {"map": "old"}
+        wanted = False
+
+    assert list(gathered(stream(), lambda: wanted)) == [{"status": "going on"}]
 
 
 @pytest.mark.parametrize(
@@ -61,11 +78,11 @@ def test_a_request_told_twice_in_a_moment_is_answered_once(
     clock: list[float], tmp_path: Path
 ) -> None:
     desk = Desk("someone", tmp_path)
-    assert desk.ask("this")
-    assert not desk.ask("this")
-    assert desk.ask("that")
-    assert desk.ask("this")
+    assert desk.ask("this") == 1
+    assert desk.ask("this") is None
+    assert desk.ask("that") == 2
+    assert desk.ask("this") == 3
     clock[0] += 2 * AGAIN
-    assert desk.ask("this")
+    assert desk.ask("this") == 4
     desk.stop()
-    assert desk.ask("this")  # a person who cancels and begins again means it
+    assert desk.ask("this") == 5  # a person who cancels and begins again means it
