@@ -21,7 +21,8 @@ SCRIPTS = (
     *("attention.js", "attention_drawing.js", "attention_hands.js", "attention_words.js"),
     *("attention_dots.js", "attention_play.js", "attention_end.js"),
 )
-"""The board; its charts; playing through the blocks; and what Python says, which starts it all."""
+"""What the board knows, draws, is told by hand, and says; its charts; playing through the blocks;
+and what Python says, which starts it all. One script, in this order."""
 
 TEXTS = (
     "attention_where",

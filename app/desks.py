@@ -55,7 +55,9 @@ class Desk:
     inside_of: tuple[str, str] | None = None
     """The model and language that "Inside the model" shows now."""
     asked: tuple[Any, float] | None = None
-    """What the page asked for last, and when."""
+    """What the page asked for last, and when, while that is the visitor's latest request."""
+    asked_turn: int = 0
+    """The turn that it was given."""
     job: Job | None = None
     aside: Job | None = None
     """Work that no map waits for; it ends as soon as a map is to be made."""
@@ -64,6 +66,7 @@ class Desk:
     def next_turn(self) -> int:
         """Begin a new request, which makes all earlier ones of this visitor outdated."""
         with self.lock:
+            self.asked = None
             self.turn += 1
             return self.turn
 
@@ -75,6 +78,7 @@ class Desk:
                 return None
             self.asked = what, now
             self.turn += 1
+            self.asked_turn = self.turn
             return self.turn
 
     def start(self, turn: int, key: Hashable, begin: Callable[[], Job]) -> Job | None:

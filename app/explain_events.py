@@ -27,9 +27,8 @@ def connect(page: Widgets) -> None:
     """Make the maps follow photo, model, class, methods, settings, display and language."""
     tab = page.tab
 
-    def answers(lang: str, desk: Desk, asked: Request, turn: int) -> Iterator[Updates]:
+    def answers(showing: Showing, desk: Desk, asked: Request, turn: int) -> Iterator[Updates]:
         """What the page shall show, from the cards without maps to the last measure."""
-        showing = Showing(lang, asked, page.studio, desk, page.chooser, tab, page.ranks)
         yield showing.begin()
         try:
             for event in explaining(page.studio, desk, asked, turn):
@@ -46,8 +45,15 @@ def connect(page: Widgets) -> None:
     def run(lang: str, request: gr.Request, *values: Any) -> Iterator[Updates]:
         desk, asked = page.desk(request), page.request(values)
         turn = desk.ask((lang, asked))
-        if turn is not None:
-            yield from gathered(answers(lang, desk, asked, turn), lambda: desk.turn == turn)
+        if turn is None:
+            return
+        showing = Showing(lang, asked, page.studio, desk, page.chooser, tab, page.ranks)
+        stream = answers(showing, desk, asked, turn)
+        for updates in gathered(stream, lambda: desk.asked_turn == turn):
+            yield updates
+            showing.told()
+        # Gradio tells the last answer again at the end, when a newer request may have its own.
+        yield {tab.hint: gr.skip()}
 
     changed: list[Any] = [
         page.scene.change,

@@ -44,6 +44,16 @@ class Glance:
     """Some more of the small pictures are there."""
 
 
+@dataclass(frozen=True)
+class Sketching:
+    """A small picture is being made, or has just been."""
+
+    name: str
+
+
+GlanceEvent = Glance | Sketching
+
+
 def panel(t: gr.I18n) -> tuple[gr.Accordion, gr.HTML]:
     """The folded panel; it triggers ``pick`` with the ``name`` of the method clicked."""
     with gr.Accordion(
@@ -53,14 +63,16 @@ def panel(t: gr.I18n) -> tuple[gr.Accordion, gr.HTML]:
     return box, strip
 
 
-def glancing(studio: Studio, desk: Desk, request: Request, answered: Answered) -> Iterator[Glance]:
+def glancing(
+    studio: Studio, desk: Desk, request: Request, answered: Answered
+) -> Iterator[GlanceEvent]:
     """Make the pictures one by one; ends as soon as the visitor asks for anything else."""
     told = time.monotonic()
     try:
         for name in quick(request, answered):
             try:
                 for _ in _picture(studio, desk, request, answered, name):
-                    pass
+                    yield Sketching(name)
             except (Stopped, Cancelled, Outdated):
                 raise
             except Exception as error:  # that method has no picture; its card would say why
@@ -70,6 +82,8 @@ def glancing(studio: Studio, desk: Desk, request: Request, answered: Answered) -
             if time.monotonic() - told > EVERY:
                 told = time.monotonic()
                 yield Glance()
+            else:
+                yield Sketching(name)
         yield Glance()
     except (Stopped, Cancelled, Outdated):
         return

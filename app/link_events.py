@@ -156,6 +156,7 @@ def connect(
             try:
                 vit = yield from model_there(lang, desk, model)
             except ModelError:
+                yield model_events.not_had(page, lang, model, wanted, error)
                 yield {panel.note: lines(notes)}
             if vit is not None:
                 yield model_events.not_had(page, lang, model, wanted, error)

@@ -14,7 +14,7 @@ from app.errors import explain_error
 from app.explain_tab import ExplainTab
 from app.explaining import Answered, Ended, Event, Mapped, Opened, Refused, Working
 from app.gathering import Updates
-from app.glance import Glance
+from app.glance import Glance, GlanceEvent
 from app.measuring import Measured, MeasureEvent, Unmeasured
 from app.scene import Request
 from app.studio import Studio
@@ -43,6 +43,7 @@ class Showing:
         self.answered: Answered | None = None
         self.complete = False
         """Whether all maps are there."""
+        self._telling: dict[str, Any] = {}  # what the page will know once it is told
 
     def begin(self) -> Updates:
         """The cards of the methods asked for, before anything is known."""
@@ -77,7 +78,7 @@ class Showing:
         self.desk.shown_photo = self.request.scene.photo
         return updates
 
-    def updates(self, event: Event | MeasureEvent | Glance) -> Updates:
+    def updates(self, event: Event | MeasureEvent | GlanceEvent) -> Updates:
         """What one event changes on the page."""
         if isinstance(event, Opened):
             return {
@@ -103,6 +104,12 @@ class Showing:
         if isinstance(event, Glance):
             return self._glance()
         return {}
+
+    def told(self) -> None:
+        """The page has all updates made so far: what it knows need not be told again."""
+        for name, value in self._telling.items():
+            setattr(self.desk, name, value)
+        self._telling.clear()
 
     def failed(self, error: Exception) -> Updates:
         """There is no photo or no model to work with; the cards are emptied, the reason said."""
@@ -161,7 +168,7 @@ class Showing:
             for widget in (chooser.top, chooser.target, chooser.against):
                 updates[widget] = gr.update(value=None, visible=False)
             updates[self.ranks] = []
-            self.desk.classes_of = None
+            self._telling["classes_of"] = None
             return updates
         shown, indices = classes.top(event.trace, TOP)
         updates[chooser.top] = gr.update(value=class_list.html(shown), visible=True)
@@ -169,7 +176,7 @@ class Showing:
         menu: dict[str, Any] = {"visible": True}
         if self.desk.classes_of != self.request.scene.model or vit.classes > classes.MOST:
             menu["choices"] = classes.menu(event.trace)
-            self.desk.classes_of = self.request.scene.model
+            self._telling["classes_of"] = self.request.scene.model
         updates[chooser.target] = gr.update(value=event.target, **menu)
         updates[chooser.against] = gr.update(value=event.against, **menu)
         return updates
@@ -193,7 +200,7 @@ class Showing:
         pace = self.studio.pace.get(model)
         if self.answered is None or pace is None or self.desk.costs_of == (model, lang):
             return {}
-        self.desk.costs_of = (model, lang)
+        self._telling["costs_of"] = model, lang
         table, patches = methods(), self._patches
         updates: Updates = {}
         for question, group in self.tab.groups.items():

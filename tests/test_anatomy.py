@@ -12,7 +12,8 @@ import torch
 from explainers import load_photo, wrap_model
 from explainers.models.vision_model import VisionModel
 from explainers.models.vit import VisionTransformer
-from explainers.views.anatomy import Anatomy, BlockTensors
+from explainers.views.anatomy import Anatomy
+from explainers.views.block_tensors import BlockTensors
 from explainers.views.lens import lens, patch_answers
 from explainers.views.steps import FORMULAS, STEPS
 from tests.families import build

@@ -270,8 +270,10 @@ def test_on_a_tab(visitor: Visitor, tab: str, seen: str) -> None:
 
 
 @pytest.mark.parametrize("visitor", BY_QUESTION.values(), ids=list(BY_QUESTION), indirect=True)
-def test_on_the_cards_of_the_methods(visitor: Visitor) -> None:
+def test_on_the_cards_of_the_methods(visitor: Visitor, request: pytest.FixtureRequest) -> None:
     visitor.use_all(CARDS)
+    named = request.node.callspec.params["visitor"]
+    assert {f"vs-card-{name}" for name in named} == {place for place, _, _ in visitor.used}
     assert visitor.idle - UNSEEN == set()
 
 

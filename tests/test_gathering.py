@@ -86,3 +86,5 @@ def test_a_request_told_twice_in_a_moment_is_answered_once(
     assert desk.ask("this") == 4
     desk.stop()
     assert desk.ask("this") == 5  # a person who cancels and begins again means it
+    assert desk.next_turn() == 6  # what was asked has been given up for this
+    assert desk.ask("this") == 7

@@ -655,3 +655,21 @@ def test_every_control_has_a_name_and_public_endpoints_are_few(page: Page) -> No
     for block in page.demo.blocks.values():
         if getattr(block, "interactive", None) and not hasattr(block, "variant"):
             assert getattr(block, "label", None), block
+
+
+def test_what_the_page_was_not_told_is_told_again(
+    page: Page, studio: Studio, photo_file: Path
+) -> None:
+    widgets, desk, request = page.widgets, studio.desks.of("a"), ask(photo_file, ("rollout",))
+
+    def menu() -> tuple[Showing, bool]:
+        """One request's side, and whether it fills the menu of classes."""
+        showing = Showing("en", request, studio, desk, widgets.chooser, widgets.tab, widgets.ranks)
+        updates = merged(showing.updates(event) for event in explaining(studio, desk, request))
+        return showing, "choices" in updates[widgets.chooser.target]
+
+    assert menu()[1] is True  # but a newer request came before that was told
+    given, filled = menu()
+    assert filled
+    given.told()
+    assert menu()[1] is False

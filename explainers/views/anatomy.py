@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property, partial
 from threading import RLock
 
 import torch
@@ -29,6 +29,7 @@ class Anatomy:
         if len(trace) != 1:
             raise ValueError(f"this trace holds {len(trace)} photos; choose one: trace[i]")
         self.trace = trace
+        self._passing_once = cache(partial(watched, trace))  # without a circle back to this
         self._open: tuple[int, BlockTensors] | None = None
         self._lock = RLock()
 
@@ -205,13 +206,13 @@ class Anatomy:
 
     # -- reading --------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def _passing(self) -> Passing:
-        return watched(self.trace)
+        return self._passing_once()
 
     @cached_property
     def _supports(self) -> AnatomySupport:
-        return AnatomySupport(self.trace, lambda: self._passing)
+        return AnatomySupport(self.trace, self._passing_once)
 
     def _call(self, block: int) -> AttentionCall:
         if not self._supports.attention:
