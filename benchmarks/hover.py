@@ -10,14 +10,10 @@ from __future__ import annotations
 
 import argparse
 import random
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
 
-from app.example_photos import FOLDER
 from app.page import Page as ViTScope
 
 if TYPE_CHECKING:
@@ -36,22 +32,10 @@ WATCH = """(photo) => {
 }"""
 
 
-def square_lion(folder: Path) -> Path:
-    """The lion's middle as a square photo: its grid is as wide as it is tall."""
-    with Image.open(FOLDER / "lion.jpg") as photo:
-        side = min(photo.size)
-        left, top = (photo.width - side) // 2, (photo.height - side) // 2
-        photo.crop((left, top, left + side, top + side)).save(folder / "square.png")
-    return folder / "square.png"
-
-
-def moves(page: Page, address: str, photo: Path, side: int | None, count: int) -> dict[str, Any]:
-    """What ``count`` moves over the Attention tab's photo took."""
+def moves(page: Page, address: str, side: int | None, count: int) -> dict[str, Any]:
+    """What ``count`` moves over the Attention tab's photo took; the lion's is square."""
     look = f"&look=whole&side={side}" if side else ""
-    page.goto(f"{address}?tab=attention&methods=rollout{look}")
-    page.locator("#vs-model-note p").first.wait_for()
-    page.wait_for_timeout(1000)
-    page.set_input_files("#vs-photo input[type=file]", photo)
+    page.goto(f"{address}?photo=lion&tab=attention&methods=rollout{look}")
     page.locator("#vs-status", has_text="Maps ready").wait_for(state="attached")
     page.wait_for_function(f"() => {BOARD}?.shown?.()")
     canvas = page.locator("#vs-attention canvas.photo")
@@ -83,12 +67,11 @@ def main() -> None:
     scope = ViTScope()
     scope.warm()
     _, address, _ = scope.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
-    with sync_playwright() as play, tempfile.TemporaryDirectory() as folder:
+    with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=options.browser, args=["--no-sandbox"])
-        photo = square_lion(Path(folder))
         for name, side in SIDES.items():
             page = browser.new_page(viewport={"width": 1400, "height": 900})
-            found = moves(page, address, photo, side, options.moves)
+            found = moves(page, address, side, options.moves)
             page.close()
             half, most = np.percentile(found["taken"], [50, 95])
             print(
