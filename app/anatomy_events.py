@@ -10,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from app import anatomy_tab, handlers
+from app import anatomy_shown, anatomy_tab, handlers
 from app.anatomy_tab import AnatomyTab
 from app.desks import Desk
 from app.errors import explain_error
@@ -69,7 +69,7 @@ def connect(page: Widgets, tab: AnatomyTab) -> Any:
             or not isinstance(event.index, (list, tuple))
         ):
             return gr.skip(), gr.skip()
-        return anatomy_tab.patch_at(found, *event.index)
+        return anatomy_shown.patch_at(found, *event.index)
 
     inputs = [page.lang, page.scene, page.model, *tab.chosen]
     common: dict[str, Any] = {"concurrency_limit": 8, "trigger_mode": "always_last", **QUIET}
@@ -162,7 +162,7 @@ def _draw(
         if not desk.closed:
             size = 4 * trace_bytes(anatomy.trace)
             studio.store.put(desk.owner, _key(model, photo), anatomy, size)
-    return anatomy_tab.ready(lang, anatomy, step, chosen)
+    return anatomy_shown.ready(lang, anatomy, step, chosen)
 
 
 def _key(model: str, photo: Photo) -> tuple[str, str, str]:

@@ -23,7 +23,7 @@ from app.widgets import QUIET, Widgets
 from app.work import Job
 from explainers import Photo, VisionModel, load_photo
 from explainers.methods.explain import Cancelled
-from explainers.render.plate import SUFFIXES, Layout
+from explainers.render.layout import SUFFIXES, Layout
 from explainers.views.figure7 import Figure7, figure7
 
 PREVIEW = 1400

@@ -11,7 +11,7 @@ from app import example_photos, figure_result
 from app.compare_tab import example_choices
 from app.figure_result import FigureResult
 from app.files import PhotoFiles
-from explainers.render.plate import SUFFIXES
+from explainers.render.layout import SUFFIXES
 
 WIDTH = 183
 """Millimetres: the text's width in many journals."""

@@ -16,7 +16,8 @@ from app.widgets import QUIET, Widgets
 from explainers.models.labels import short
 from explainers.registry import methods
 from explainers.render.captions import bibtex, caption_text
-from explainers.render.plate import Layout, Panel, heats_of, plate_bytes
+from explainers.render.layout import Layout
+from explainers.render.plate import Panel, heats_of, plate_bytes
 
 PREVIEW = 1200
 """The most pixels of the preview's width."""

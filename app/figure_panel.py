@@ -11,7 +11,7 @@ import gradio as gr
 
 from app import figure_result
 from app.figure_result import FigureResult
-from explainers.render.plate import SUFFIXES
+from explainers.render.layout import SUFFIXES
 from explainers.render.venues import VENUES
 
 OWN = "own"

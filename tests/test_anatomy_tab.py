@@ -14,7 +14,8 @@ from PIL import Image
 from app import anatomy_tab
 from app.anatomy_events import drawing, known
 from app.anatomy_pieces import View
-from app.anatomy_tab import MAKE, AnatomyTab, message, patch_at, ready, view
+from app.anatomy_shown import MAKE, patch_at, ready, view
+from app.anatomy_tab import AnatomyTab, message
 from app.scene import Scene
 from app.studio import Studio
 from explainers import PhotoError, VisionModel, load_photo, wrap_model

@@ -55,6 +55,8 @@ UNSEEN = {
         "range",
         "range slider for How many features are tried, those first that vary most over the photo.",
     ),
+    # With the squares made larger before, so few are left that all sets of them are tried.
+    ("vs-card-kernel_shap", "number", "Which random numbers are drawn."),
     # Of files that are saved from then on; the last test saves both kinds.
     ("vs-save-legend", "checkbox", "Saved pictures: with title and colour bar"),
 }

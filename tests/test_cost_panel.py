@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app import cost_panel
-from app.cost_panel import billions, size
+from app.cost_words import advice, billions, size
 from explainers.views.cost import Shape, cost
 from explainers.views.timing import Timing, speed
 
@@ -31,8 +31,8 @@ def test_the_worked_example_is_told(lang: str) -> None:
 
 
 def test_a_single_patch_leaves_no_advice_that_cannot_be_taken() -> None:
-    advice = cost_panel.advice("en", BASE, cost(BASE, 16, 16), 16, 16)
-    assert len(re.findall("<li>", advice)) == 2
+    told = advice("en", BASE, cost(BASE, 16, 16), 16, 16)
+    assert len(re.findall("<li>", told)) == 2
 
 
 def test_odd_sizes_are_refused_in_one_sentence() -> None:

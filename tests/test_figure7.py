@@ -21,8 +21,8 @@ from explainers.methods.explain import Cancelled
 from explainers.registry import find_method
 from explainers.render.figure7 import figure7_bytes
 from explainers.render.figure7_text import about, caption
+from explainers.render.layout import Layout
 from explainers.render.metadata import read_metadata
-from explainers.render.plate import Layout
 from explainers.sentence import Sentence
 from explainers.views.figure7 import figure7
 from explainers.views.heads import head_figures, head_figures_of

@@ -17,17 +17,9 @@ from explainers import HeatMap, Photo, explain, load_photo, methods, wrap_model
 from explainers.heatmap import Target
 from explainers.recipe import open_recipe, recipe_of
 from explainers.render.captions import bibtex, caption_text
-from explainers.render.plate import (
-    GAP,
-    MM,
-    SUFFIXES,
-    Layout,
-    Panel,
-    letter,
-    plate,
-    plate_bytes,
-    unit_of,
-)
+from explainers.render.layout import GAP, SUFFIXES, Layout, letter
+from explainers.render.millimetres import MM
+from explainers.render.plate import Panel, plate, plate_bytes, unit_of
 from explainers.render.venues import VENUES
 from explainers.views.agreement import agreement, difference
 from tests.tiny import LABELS, tiny_photo_array, tiny_vit

@@ -14,7 +14,8 @@ import pytest
 from app import compare_links, compare_tab, example_photos, links, settings
 from app.link_events import found_in, page_state
 from app.link_fit import fit
-from app.links import View, from_query, read, view_of
+from app.link_reading import from_query, read
+from app.links import View, view_of
 from app.page import Page
 from app.scene import Display, Request, Scene
 from explainers import explain, load_photo, methods, wrap_model

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from explainers.command.terminal import EXIT_CODES
-from explainers.methods.parameters import check_parameters
+from explainers.command.values import count, method_name, method_names, pixels, setting, size
 from explainers.models.devices import DEVICES, PRECISIONS
 from explainers.models.loading import AUTO
-from explainers.registry import DEFAULT_METHODS, Parameter, find_method, methods
+from explainers.registry import DEFAULT_METHODS, methods
 from explainers.version import __version__
 from explainers.views.figure7 import COMPONENTS
 
 PREDICTED, TRUE = "predicted", "true"
-NATIVE = "native"  # the photo's own size
 FORMATS = {"png": (".png",), "npz": (".npz",), "both": (".png", ".npz")}
 RECIPE = ".json"
-LARGE = 10**6  # of blocks, heads, tokens: more than any model has
-NOTHING = ("", "none")  # how a setting that may be empty is written
 
 EXPLAIN = """Explain photos, and all photos in folders and their sub-folders (hidden ones left
 out). DIR gets each photo's maps, in the same sub-folders as the photos; index.csv
@@ -60,7 +56,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     listing = commands.add_parser("models", help="list models and where their weights are")
     listing.add_argument("--search", metavar="TEXT", default="", help="only those with TEXT in it")
     cards = commands.add_parser("methods", help="list the methods, or show the card of one")
-    cards.add_argument("name", nargs="?", type=_method, metavar="NAME", help="a method's name")
+    cards.add_argument("name", nargs="?", type=method_name, metavar="NAME", help="a method's name")
     cards.add_argument("--markdown", action="store_true", help="all cards, as Markdown")
     return top.parse_args(argv)
 
@@ -98,14 +94,14 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     add("--labels", metavar="FILE", help="names of the classes: .txt, a line each, or .json")
     add(
         "--size",
-        type=_size,
+        type=size,
         metavar="PIXELS|HxW|native",
         help="another model input (height x width), positions resampled; native: the whole photo "
         "at its own size",
     )
     add(
         "--long-side",
-        type=_pixels,
+        type=pixels,
         metavar="PIXELS",
         help="look at the whole photo, nothing cut: resized so that its longer side is so long, "
         "rounded down to whole patches",
@@ -132,14 +128,14 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     add = maps.add_argument
     add(
         "--methods",
-        type=_names,
+        type=method_names,
         default=DEFAULT_METHODS,
         metavar="NAME,…",
         help=f"default: {','.join(DEFAULT_METHODS)}; all: {', '.join(methods())}",
     )
     add(
         "--set",
-        type=_setting,
+        type=setting,
         action="append",
         default=[],
         dest="settings",
@@ -171,7 +167,7 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--columns",
-        type=_count,
+        type=count,
         metavar="N",
         help="photos side by side on the contact sheet, each with its maps",
     )
@@ -202,9 +198,14 @@ def _add_figure7(parser: argparse.ArgumentParser) -> None:
     add("inputs", nargs="+", metavar="PHOTO|FOLDER", help="photos, and folders of photos")
     add("--model", default=AUTO, metavar="NAME", help="as for explain")
     add("--arch", metavar="NAME", help="the architecture of a weights file that does not name it")
-    add("--size", type=_size, metavar="PIXELS|HxW", help="another model input, positions resampled")
+    add(
+        "--size",
+        type=size,
+        metavar="PIXELS|HxW",
+        help="another model input, positions resampled",
+    )
     add("--device", default=DEVICES[0], metavar="NAME", help="auto, cpu, cuda or mps")
-    add("--components", type=_pixels, default=COMPONENTS, metavar="N", help="default: 28")
+    add("--components", type=pixels, default=COMPONENTS, metavar="N", help="default: 28")
     add("--width", type=float, default=183, metavar="MM", help="of the figure; default: 183")
     add("--font", type=float, default=7, metavar="POINTS", help="size of the text; default: 7")
     add(
@@ -215,71 +216,3 @@ def _add_figure7(parser: argparse.ArgumentParser) -> None:
         help="default: figure7.pdf; or .svg, .png, .tiff",
     )
     add("--quiet", action="store_true", help="no progress bar")
-
-
-def _method(text: str) -> str:
-    try:
-        return find_method(text.strip()).name
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = [_method(part) for part in text.split(",") if part.strip()]
-    if not names:
-        raise argparse.ArgumentTypeError(f"expected one of {', '.join(methods())}, got nothing")
-    return tuple(dict.fromkeys(names))
-
-
-def _size(text: str) -> int | tuple[int, int] | str:
-    if text.strip().lower() == NATIVE:
-        return NATIVE
-    found = re.fullmatch(r"([1-9]\d{0,4})(?:[x×]([1-9]\d{0,4}))?", text.strip().lower())
-    if not found:
-        raise argparse.ArgumentTypeError(
-            f"expected pixels, as 384, height x width, as 224x448, or {NATIVE}; got {text!r}"
-        )
-    height, width = found.groups()
-    return int(height) if width is None else (int(height), int(width))
-
-
-def _pixels(text: str) -> int:
-    if not re.fullmatch(r"[1-9]\d{0,4}", text):
-        raise argparse.ArgumentTypeError(f"expected a number of pixels, as 768; got {text!r}")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not re.fullmatch(r"[1-9]\d?", text):
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to 99, got {text!r}")
-    return int(text)
-
-
-def _setting(text: str) -> tuple[str, str, Any]:
-    """(method, setting, value); ranges that depend on the model are checked with the model."""
-    found = re.fullmatch(r"\s*(\w+)\.(\w+)\s*=(.*)", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"expected METHOD.SETTING=VALUE, got {text!r}")
-    name, setting, written = found.groups()
-    method = find_method(_method(name))
-    declared = {parameter.name: parameter for parameter in method.parameters}
-    value = _value(declared[setting], written.strip()) if setting in declared else written
-    try:
-        check_parameters(method, {setting: value}, LARGE, LARGE, LARGE)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-    return name, setting, value
-
-
-def _value(parameter: Parameter, written: str) -> Any:
-    """The text as what the setting takes; as it is where it fits none, to be refused by range."""
-    if written in parameter.choices:
-        return written
-    if parameter.default is None and written.lower() in NOTHING:
-        return None
-    for kind in (int, float):
-        try:
-            return kind(written)
-        except ValueError:
-            continue
-    return written

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from explainers.command import summary
-from explainers.command.arguments import NATIVE, TRUE
+from explainers.command.arguments import TRUE
 from explainers.command.index import Index, Row
 from explainers.command.measuring import measured_columns, measured_lines
 from explainers.command.photos import Found, find_photos
@@ -15,6 +15,7 @@ from explainers.command.plan import Plan, check_settings, make_plan
 from explainers.command.results import FULL, results_folder, unwritable
 from explainers.command.sheets import Entry, write_sheets
 from explainers.command.terminal import Exit, download_bar, progress_bar, say, warn
+from explainers.command.values import NATIVE
 from explainers.command.work import Job, Work
 from explainers.models.loading import load_model
 from explainers.models.vision_model import VisionModel

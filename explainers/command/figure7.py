@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from explainers.command.arguments import NATIVE
 from explainers.command.photos import Found, find_photos
 from explainers.command.terminal import (
     CommandError,
@@ -15,12 +14,13 @@ from explainers.command.terminal import (
     say,
     warn,
 )
+from explainers.command.values import NATIVE
 from explainers.image import Photo, PhotoError, load_photo
 from explainers.models.loading import load_model
 from explainers.render.export import write_file
 from explainers.render.figure7 import check, figure7_bytes
 from explainers.render.figure7_text import bibtex, caption
-from explainers.render.plate import Layout
+from explainers.render.layout import Layout
 from explainers.sentence import Sentence
 from explainers.views.figure7 import figure7
 

@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from explainers.command.arguments import FORMATS, NATIVE, PREDICTED, RECIPE, TRUE
+from explainers.command.arguments import FORMATS, PREDICTED, RECIPE, TRUE
 from explainers.command.terminal import CommandError, warn
+from explainers.command.values import NATIVE
 from explainers.look import Look
 from explainers.methods.parameters import check_parameters
 from explainers.models.errors import ModelError

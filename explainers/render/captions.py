@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from explainers.heatmap import HeatMap
 from explainers.registry import methods
-from explainers.render.plate import Layout, Panel, heats_of, letter
+from explainers.render.layout import Layout, letter
+from explainers.render.plate import Panel, heats_of
 from explainers.version import __version__
 
 SEEN_ALL = 0.995

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from explainers.render.charts import (
@@ -19,10 +17,9 @@ from explainers.render.charts import (
 from explainers.render.figure7_text import about
 from explainers.render.figure_files import file_bytes
 from explainers.render.head_charts import draw_heads
-from explainers.render.legend import text_font
+from explainers.render.layout import BAR, EDGE, GAP, Layout, check_suffix, letter
+from explainers.render.millimetres import LEADING, Page, letter_height, text_lines
 from explainers.render.npz import to_json
-from explainers.render.plate import BAR, EDGE, GAP, LEADING, MM, POINTS, SUFFIXES, Layout, letter
-from explainers.render.sheet import wrapped
 from explainers.sentence import Sentence
 from explainers.views.figure7 import Figure7
 from explainers.views.filters import FilterGrid
@@ -39,7 +36,6 @@ TITLES = (
 )
 
 _MOSAIC = 1200  # pixels of the position panel's side: 600 dpi at 50 mm
-_MEASURED = 100  # size of the font that text is measured with
 
 
 def figure7_bytes(found: Figure7, layout: Layout, suffix: str) -> bytes:
@@ -55,16 +51,8 @@ def figure7_bytes(found: Figure7, layout: Layout, suffix: str) -> bytes:
 
 def check(layout: Layout, suffix: str) -> None:
     """ValueError for a kind of file that is not known, or a layout without room for panels."""
-    if suffix not in SUFFIXES:
-        raise ValueError(
-            Sentence(
-                "plate_suffix",
-                "A figure is saved as {known}; {given} is none of these.",
-                known=", ".join(SUFFIXES),
-                given=suffix,
-            )
-        )
-    _Page(layout)
+    check_suffix(suffix)
+    _Panels(layout)
 
 
 def draw(found: Figure7, layout: Layout) -> Figure:
@@ -72,33 +60,33 @@ def draw(found: Figure7, layout: Layout) -> Figure:
 
     ValueError where so many columns leave no room.
     """
-    page = _Page(layout)
+    panels = _Panels(layout)
     heads, small = found.heads, layout.font * 0.8
     views = (found.filters, found.positions, heads, heads)
     for index, (title, view) in enumerate(zip(TITLES, views, strict=True)):
-        page.title(index, title)
+        panels.title(index, title)
         if isinstance(view, Sentence):
-            page.reason(index, str(view))
+            panels.reason(index, str(view))
     if isinstance(found.filters, FilterGrid):
-        _filters(page.axes(0, margin=False), found.filters)
+        _filters(panels.axes(0, margin=False), found.filters)
     if isinstance(found.positions, PositionSimilarity):
-        _positions(page.axes(1), page.bar(1), found.positions, small)
+        _positions(panels.axes(1), panels.bar(1), found.positions, small)
     if not isinstance(heads, Sentence):
-        _heads(page.axes(2), heads.distance, "distance (px)", None, small)
-        _heads(page.axes(3), heads.entropy, "entropy / ln N", 1.0, small)
-    return page.figure
+        _heads(panels.axes(2), heads.distance, "distance (px)", None, small)
+        _heads(panels.axes(3), heads.entropy, "entropy / ln N", 1.0, small)
+    return panels.page.figure
 
 
-class _Page:
-    """The figure measured in mm from its upper left corner: panels, each below its title."""
+class _Panels:
+    """The places of the panels on the page, each below its title."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.columns = min(layout.columns or (4 if layout.width >= ROW else 2), len(TITLES))
         self.panel = (layout.width - GAP * (self.columns - 1)) / self.columns
-        letter_height = layout.font * MM / POINTS
-        self.margin = 4.2 * letter_height  # numbers and a label at the left of a chart
-        self.under = 2.4 * letter_height  # the same below it
+        high = letter_height(layout.font)
+        self.margin = 4.2 * high  # numbers and a label at the left of a chart
+        self.under = 2.4 * high  # the same below it
         self.side = self.panel - self.margin - EDGE
         if self.side < 8:
             raise ValueError(
@@ -110,61 +98,42 @@ class _Page:
                     columns=self.columns,
                 )
             )
-        self.above = LEADING * letter_height + 1
+        self.above = LEADING * high + 1
         self.step = self.above + self.side + 2 * self.under + BAR + GAP  # of a row with a bar
         rows = math.ceil(len(TITLES) / self.columns)
         last = self.step if rows == 1 else self.above + self.side + self.under
-        self.height = EDGE + (rows - 1) * self.step + last
-        self.figure = Figure(figsize=(layout.width / MM, self.height / MM))
-        FigureCanvasAgg(self.figure)
+        self.page = Page(layout.width, EDGE + (rows - 1) * self.step + last)
 
     def _corner(self, index: int) -> tuple[float, float]:
         row, column = divmod(index, self.columns)
         return column * (self.panel + GAP), EDGE + row * self.step
 
-    def _box(self, x: float, y: float, width: float, height: float) -> Axes:
-        across, down = self.layout.width, self.height
-        return self.figure.add_axes(
-            (x / across, 1 - (y + height) / down, width / across, height / down)
-        )
-
     def title(self, index: int, text: str) -> None:
         x, y = self._corner(index)
         size = self.layout.font
         if self.layout.letters:
-            self._text(x, y, letter(index), size, fontweight="bold")
-            x += 1.5 * size * MM / POINTS
-        self._text(x, y, text, size)
+            self.page.text(x, y, letter(index), size, fontweight="bold")
+            x += 1.5 * letter_height(size)
+        self.page.text(x, y, text, size)
 
     def reason(self, index: int, text: str) -> None:
         """Why the model has no such panel, in its place."""
         x, y = self._corner(index)
         size = self.layout.font * 0.9
-        room = int(self.panel * POINTS / MM / size * _MEASURED)
-        lines = "\n".join(wrapped(text, text_font(_MEASURED), max(1, room)))
-        self._text(x, y + self.above, lines, size, color="#555555")
+        lines = "\n".join(text_lines(text, size, self.panel))
+        self.page.text(x, y + self.above, lines, size, color="#555555")
 
     def axes(self, index: int, margin: bool = True) -> Axes:
         """A square below the title; with room for numbers at its left."""
         x, y = self._corner(index)
-        return self._box(x + (self.margin if margin else 0), y + self.above, self.side, self.side)
+        left = x + (self.margin if margin else 0)
+        return self.page.axes(left, y + self.above, self.side, self.side)
 
     def bar(self, index: int) -> Axes:
         """A strip for a colour bar below the square and its numbers."""
         x, y = self._corner(index)
         top = y + self.above + self.side + self.under
-        return self._box(x + self.margin, top, self.side, BAR)
-
-    def _text(self, x: float, y: float, text: str, size: float, **style: Any) -> None:
-        self.figure.text(
-            x / self.layout.width,
-            1 - y / self.height,
-            text,
-            fontsize=size,
-            va="top",
-            parse_math=False,  # a $ in a name is no formula
-            **style,
-        )
+        return self.page.axes(x + self.margin, top, self.side, BAR)
 
 
 def _filters(axes: Axes, grid: FilterGrid) -> None:

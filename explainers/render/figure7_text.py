@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from explainers.registry import find_method
-from explainers.render.plate import letter
+from explainers.render.layout import letter
 from explainers.sentence import Sentence
 from explainers.version import __version__
 from explainers.views.figure7 import Figure7

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -17,28 +16,17 @@ from explainers.image import Photo
 from explainers.registry import methods
 from explainers.render.colours import check_colours, colour_table
 from explainers.render.contrast import contrast_unit
-from explainers.render.figure_files import DPI, file_bytes
-from explainers.render.legend import number, text_font, ticks
+from explainers.render.figure_files import file_bytes
+from explainers.render.layout import BAR, EDGE, GAP, Layout, check_suffix, letter
+from explainers.render.legend import number, ticks
+from explainers.render.millimetres import LEADING, MM, Page, letter_height, text_lines, text_width
 from explainers.render.npz import about, to_json
 from explainers.render.overlay import overlay, widest
 from explainers.render.scale import make_scale
-from explainers.render.sheet import wrapped
 from explainers.sentence import Sentence
-
-MM = 25.4
-POINTS = 72
-LEADING = 1.25
-"""Distance of lines of text, in heights of its letters."""
 
 LEAST = 26.0
 """The narrowest panel, in mm, unless a number of columns is asked for."""
-
-GAP, BAR, EDGE = 2.0, 1.8, 0.5
-"""Between panels, the height of a colour bar, and above and below all, in mm."""
-
-SUFFIXES = (".pdf", ".svg", ".png", ".tiff")
-
-_MEASURED = 100  # size of the font that text is measured with
 
 
 @dataclass(frozen=True)
@@ -50,40 +38,12 @@ class Panel:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """width: of the figure, in mm. columns: panels side by side, 0 for as many as are well seen.
-    font: size of the text, in points. dpi: of the pictures in it, at least. letters: a, b, c, …
-    bars: a colour bar below each map."""
-
-    width: float = 89
-    columns: int = 0
-    font: float = 7
-    dpi: int = DPI
-    letters: bool = True
-    bars: bool = True
-
-    def __post_init__(self) -> None:
-        _demand("width", self.width, 20, 500)
-        _demand("columns", self.columns, 0, 20)
-        _demand("font", self.font, 4, 24)
-        _demand("dpi", self.dpi, 72, 1200)
-
-
 def plate_bytes(panels: Sequence[Panel], layout: Layout, suffix: str) -> bytes:
     """The figure as a ``.pdf``, ``.svg``, ``.png`` or ``.tiff`` file.
 
     Its metadata hold the provenance of every map, so the file serves as a recipe too.
     """
-    if suffix not in SUFFIXES:
-        raise ValueError(
-            Sentence(
-                "plate_suffix",
-                "A figure is saved as {known}; {given} is none of these.",
-                known=", ".join(SUFFIXES),
-                given=suffix,
-            )
-        )
+    check_suffix(suffix)
     heats = heats_of(panels)
     everything = {
         "maps": [heat.provenance for heat in heats],
@@ -116,9 +76,9 @@ def plate(panels: Sequence[Panel], layout: Layout) -> Figure:
                 width=f"{layout.width:g}",
             )
         )
-    line = layout.font * LEADING * MM / POINTS
-    indent = 1.3 * layout.font * MM / POINTS if layout.letters else 0.0
-    titles = [_lines(panel.title, layout.font, side - indent) for panel in panels]
+    line = LEADING * letter_height(layout.font)
+    indent = 1.3 * letter_height(layout.font) if layout.letters else 0.0
+    titles = [text_lines(panel.title, layout.font, side - indent) for panel in panels]
     legends = [_Legend(panel, layout, side) for panel in panels]
     starts = range(0, len(panels), columns)
     rows = [slice(start, start + columns) for start in starts]
@@ -131,63 +91,21 @@ def plate(panels: Sequence[Panel], layout: Layout) -> Figure:
         for row in rows
     ]
     height = sum(map(sum, heights)) + GAP * (len(rows) - 1) + 2 * EDGE
-    drawing = _Drawing(layout, height)
+    page = Page(layout.width, height)
     top = EDGE
     for row, (above, tall, below) in zip(rows, heights, strict=True):
         for column, index in enumerate(range(*row.indices(len(panels)))):
             left = column * (side + GAP)
             first = top + above - 0.6 - line * len(titles[index])  # titles stand on their pictures
             if layout.letters:
-                drawing.text(left, first, letter(index), bold=True)
+                page.text(left, first, letter(index), layout.font, fontweight="bold")
             for place, text in enumerate(titles[index]):
-                drawing.text(left + indent, first + place * line, text)
+                page.text(left + indent, first + place * line, text, layout.font)
             picture = _picture(panels[index], side, layout.dpi)
-            drawing.picture(picture, left, top + above, side, side * _tall(panels[index]))
-            legends[index].draw(drawing, left, top + above + side * _tall(panels[index]))
+            page.picture(picture, left, top + above, side, side * _tall(panels[index]))
+            legends[index].draw(page, left, top + above + side * _tall(panels[index]))
         top += above + tall + below + GAP
-    return drawing.figure
-
-
-class _Drawing:
-    """A page measured in mm from its upper left corner."""
-
-    def __init__(self, layout: Layout, height: float) -> None:
-        self.width, self.height, self.font = layout.width, height, layout.font
-        self.figure = Figure(figsize=(layout.width / MM, height / MM))
-        FigureCanvasAgg(self.figure)
-
-    def text(
-        self,
-        x: float,
-        y: float,
-        text: str,
-        align: str = "left",
-        size: float = 1,
-        bold: bool = False,
-    ) -> None:
-        self.figure.text(
-            x / self.width,
-            1 - y / self.height,
-            text,
-            fontsize=self.font * size,
-            fontweight="bold" if bold else "normal",
-            ha=align,
-            va="top",
-            parse_math=False,  # a $ in a name is no formula
-        )
-
-    def picture(self, pixels: Any, x: float, y: float, width: float, height: float) -> None:
-        axes = self.figure.add_axes(
-            (
-                x / self.width,
-                1 - (y + height) / self.height,
-                width / self.width,
-                height / self.height,
-            )
-        )
-        axes.set_axis_off()
-        # Pixels as they are, in vector files too.
-        axes.imshow(pixels, interpolation="none", aspect="auto")
+    return page.figure
 
 
 class _Legend:
@@ -195,7 +113,8 @@ class _Legend:
 
     def __init__(self, panel: Panel, layout: Layout, side: float) -> None:
         self.side = side
-        self.step = layout.font * 0.9 * LEADING * MM / POINTS
+        self.size = layout.font * 0.9
+        self.step = LEADING * letter_height(self.size)
         self.numbers: list[tuple[float, str]] = []
         self.unit: list[str] = []
         self.height = 0.0
@@ -207,23 +126,23 @@ class _Legend:
         marks = ticks(scale)
         places = [0.0, 0.5, 1.0][: len(marks)]
         self.numbers = [(at, number(mark)) for at, mark in zip(places, marks, strict=True)]
-        if _width("   ".join(text for _, text in self.numbers), layout.font * 0.9) > side:
+        if text_width("   ".join(text for _, text in self.numbers), self.size) > side:
             self.numbers = [self.numbers[0], self.numbers[-1]]
         unit = unit_of(heat)
-        self.unit = _lines(unit, layout.font * 0.9, side) if unit else []
+        self.unit = text_lines(unit, self.size, side) if unit else []
         self.height = 0.8 + BAR + 0.3 + self.step * (1 + len(self.unit))
 
-    def draw(self, drawing: _Drawing, left: float, top: float) -> None:
+    def draw(self, page: Page, left: float, top: float) -> None:
         if not self.height:
             return
         strip = self.colours[None]  # (1, 255, 3)
-        drawing.picture(strip, left, top + 0.8, self.side, BAR)
+        page.picture(strip, left, top + 0.8, self.side, BAR)
         under = top + 0.8 + BAR + 0.3
         for at, text in self.numbers:
             align = {0.0: "left", 0.5: "center", 1.0: "right"}[at]
-            drawing.text(left + at * self.side, under, text, align, 0.9)
+            page.text(left + at * self.side, under, text, self.size, ha=align)
         for place, text in enumerate(self.unit, 1):
-            drawing.text(left + self.side / 2, under + place * self.step, text, "center", 0.9)
+            page.text(left + self.side / 2, under + place * self.step, text, self.size, ha="center")
 
 
 def unit_of(heat: HeatMap) -> str:
@@ -257,38 +176,3 @@ def _columns(count: int, layout: Layout) -> int:
     most = max(1, int((layout.width + GAP) // (LEAST + GAP)))
     rows = math.ceil(max(count, 1) / most)
     return math.ceil(max(count, 1) / rows)
-
-
-def letter(index: int) -> str:
-    """a, b, …, z, aa, ab, …"""
-    text = ""
-    index += 1
-    while index:
-        index, rest = divmod(index - 1, 26)
-        text = chr(ord("a") + rest) + text
-    return text
-
-
-def _width(text: str, size: float) -> float:
-    """Width in mm of a text ``size`` points high."""
-    return text_font(_MEASURED).getlength(text) / _MEASURED * size * MM / POINTS
-
-
-def _lines(text: str, size: float, width: float) -> list[str]:
-    """The text in lines of at most ``width`` mm."""
-    room = max(1, int(width * POINTS / MM / size * _MEASURED))
-    return wrapped(text, text_font(_MEASURED), room)
-
-
-def _demand(name: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise ValueError(
-            Sentence(
-                "plate_layout",
-                "The figure's {name} must be from {low} to {high}; {given} was given.",
-                name=name,
-                low=low,
-                high=high,
-                given=value,
-            )
-        )
