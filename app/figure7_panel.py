@@ -58,7 +58,7 @@ def build(t: gr.I18n) -> Figure7Panel:
                 file_count="multiple",
                 file_types=["image"],
                 label=t("compare_files"),
-                height=120,
+                height=150,
                 min_width=220,
                 elem_id="vs-figure7-files",
             )

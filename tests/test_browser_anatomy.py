@@ -19,6 +19,10 @@ from tests.tiny import LABELS, RECTANGLE, tiny_vit
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+CUT = """area => [...area.querySelectorAll('.vs-formula')].filter(
+  formula => formula.scrollHeight > formula.clientHeight).map(formula => formula.innerText)"""
+"""Formulas whose lower end is hidden."""
+
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 PHOTOS = (FOLDER / "lion.jpg", FOLDER / "koala.jpg")
@@ -109,6 +113,7 @@ def test_all_steps_are_walked(
         assert page.locator("#vs-anatomy .vs-refused").count() == 0
         assert page.locator("#vs-anatomy .katex").count() > 0
         assert page.locator("#vs-anatomy .katex-error").count() == 0
+        assert page.locator("#vs-anatomy").evaluate(CUT) == []
         assert page.locator("#vs-anatomy-picture img").get_attribute("alt")
         strips += check_numbers(page, anatomy)
         if step != STEPS[-1]:

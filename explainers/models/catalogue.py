@@ -46,8 +46,7 @@ CATALOGUE: tuple[Entry, ...] = (
         EMBEDDED,
         43,
         "embedded",
-        "Small, 14-pixel patches, 200 classes of Tiny-ImageNet; comes with ViTScope, for "
-        "research use.",
+        "Small, 14-pixel patches, trained on Tiny-ImageNet; comes with ViTScope, for research use.",
     ),
     _entry(
         PREFERRED,
