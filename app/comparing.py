@@ -116,7 +116,8 @@ class _Work:
 
     def _map(self, cell: Cell, trace: Trace) -> Iterator[Comparison]:
         method, asked = methods()[cell.method], self.found.asked
-        support = trace.model.supports(cell.method)
+        parameters = self._settings(cell)
+        support = trace.model.supports(cell.method, parameters.get("row"))
         if not support:
             cell.reason = support.reason
             cell.failed = support.reason is None
@@ -124,7 +125,6 @@ class _Work:
         cell.same = not method.class_specific and cell.aim != asked.classes[0]
         if cell.same:
             return
-        parameters = self._settings(cell)
         try:
             target, against = (None, None)
             if method.class_specific and trace.model.classes:

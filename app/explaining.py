@@ -108,11 +108,12 @@ def explaining(
         for name in request.methods:
             if desk.turn != turn:
                 return
-            support = (windows or vit).supports(name)
+            parameters = request.parameters.get(name, {})
+            row = parameters.get("row")
+            support = windows.supports(name, parameters) if windows else vit.supports(name, row)
             if not support:
                 yield Refused(name, support.reason)
                 continue
-            parameters = request.parameters.get(name, {})
             making = studio.heat_map(
                 desk, turn, trace, scene.eye, name, target, against, parameters, windows
             )

@@ -25,6 +25,7 @@ from app.errors import guard
 from app.files import adopt
 from app.gathering import Updates
 from app.link_panel import LinkPanel
+from app.link_values import PLACE
 from app.links import View
 from app.restoring import Restorer, lines
 from app.save_events import HAND_OVER
@@ -66,18 +67,21 @@ def connect(
     """Let the buttons tell the view, and an address or a file restore it."""
     compared = list(compare_links.fields(compare).values())
     restorer = Restorer(page, panel, tabs, anatomy, compare)
-    asked = [*page.asked, *compared, anatomy.steps, panel.address]
+    standing = [anatomy.row, anatomy.column, anatomy.block, anatomy.head, anatomy.asks]
+    asked = [*page.asked, *compared, *standing, anatomy.steps, panel.address]
 
     def current(request: gr.Request, values: tuple[Any, ...]) -> View:
         *rest, step, told = values
         tab, board = page_state(told)
+        rest, now = rest[: -len(standing)], rest[-len(standing) :]
+        place = {name: n for name, n in zip(PLACE, now, strict=True) if n is not None}
         wish, desk = page.request(tuple(rest[: -len(compared)])), page.desk(request)
         side_by_side = compare_links.told(compare, rest[-len(compared) :])
         photo = None
         if wish.scene.photo is not None:
             photo = example_photos.name_of(page.studio.photo(desk, wish.scene.photo))
         vit = page.studio.models.ready(wish.scene.model)
-        return links.view_of(wish, tab, step_of(step), photo, vit, side_by_side, board)
+        return links.view_of(wish, tab, step_of(step), photo, vit, side_by_side, board, place)
 
     def own(view: View, values: tuple[Any, ...]) -> bool:
         """Whether the photo is the visitor's own, which is never in what is told."""

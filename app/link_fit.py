@@ -8,6 +8,7 @@ from typing import Any
 
 from app.link_values import refusal
 from app.links import View
+from explainers.look import Look
 from explainers.methods.parameters import check_parameters
 from explainers.models.vision_model import VisionModel
 from explainers.registry import find_method
@@ -26,6 +27,7 @@ class Fitted:
     against: int | None
     parameters: Mapping[str, Mapping[str, Any]]
     board: Mapping[str, Any]
+    place: Mapping[str, Any]
 
 
 def fit(view: View, vit: VisionModel) -> tuple[Fitted, list[Sentence]]:
@@ -58,13 +60,32 @@ def fit(view: View, vit: VisionModel) -> tuple[Fitted, list[Sentence]]:
                 problems.append(error.args[0])
                 continue
             parameters.setdefault(name, {})[setting] = checked[setting]
-    board = dict(view.board)
-    for name, count in (("block", adapter.depth), ("head", adapter.heads)):
-        value = board.get(name)
+    board = _within("board", view.board, vit, problems)
+    place = _within("place", view.place, vit, problems)
+    if view.size not in (None, vit.preprocessing.size) and (view.look or Look()) == Look():
+        problems.append(
+            Sentence(
+                "view_other_size",
+                "The maps were made at {then} pixels (height × width); here the model looks at "
+                "{now}, so they differ.",
+                then="×".join(map(str, view.size or ())),
+                now="×".join(map(str, vit.preprocessing.size)),
+            )
+        )
+    return Fitted(aims[0], aims[1], parameters, board, place), problems
+
+
+def _within(
+    part: str, given: Mapping[str, Any], vit: VisionModel, problems: list[Sentence]
+) -> dict[str, Any]:
+    """The places that the model has."""
+    found = dict(given)
+    for name, count in (("block", vit.adapter.depth), ("head", vit.adapter.heads)):
+        value = found.get(name)
         if isinstance(value, int) and value >= count:
-            problems.append(refusal(f"board.{name}", value, f"0 … {count - 1}"))
-            del board[name]
-    return Fitted(aims[0], aims[1], parameters, board), problems
+            problems.append(refusal(f"{part}.{name}", value, f"0 … {count - 1}"))
+            del found[name]
+    return found
 
 
 def _class(vit: VisionModel, aim: Any) -> int:

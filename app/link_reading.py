@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from app import example_photos, link_values
-from app.links import BETWEEN, BOARD, COMPARE, TABS, View
+from app.links import BETWEEN, BOARD, COMPARE, PLACE, TABS, View
 from app.scene import Display
+from explainers.models.sizes import scaled_size
 from explainers.recipe import MapRecipe
 from explainers.registry import methods
 from explainers.sentence import Sentence
@@ -25,13 +26,14 @@ Raw = Mapping[str, Any]
 
 def from_query(query: Mapping[str, str]) -> Raw:
     """The view in an address's query, unchecked; empty where the query is about other things."""
-    parts_of_it = {"parameters", "display", "look", "compare", "board"}
+    parts_of_it = {"parameters", "display", "look", "compare", "board", "place", "size"}
     names = {f.name for f in fields(View)} - parts_of_it
     raw: dict[str, Any] = {name: query[name] for name in names if name in query}
     display = {f.name: query[f.name] for f in fields(Display) if f.name in query}
     settings: dict[str, dict[str, Any]] = {}
     compare: dict[str, Any] = {}
     board: dict[str, Any] = {}
+    place: dict[str, Any] = {}
     for name, value in query.items():
         method, dot, setting = name.partition(".")
         if name.startswith(COMPARE):
@@ -39,6 +41,8 @@ def from_query(query: Mapping[str, str]) -> Raw:
             compare[setting] = value if setting == "scale" else listed
         elif name.startswith(BOARD):
             board[setting] = value
+        elif name.startswith(PLACE):
+            place[setting] = value
         elif dot:
             settings.setdefault(method, {})[setting] = value
     if "methods" in raw:
@@ -46,6 +50,7 @@ def from_query(query: Mapping[str, str]) -> Raw:
     if "look" in query:
         raw["look"] = {"kind": query["look"], "long_side": query.get("side")}
     parts = {"display": display, "parameters": settings, "compare": compare, "board": board}
+    parts["place"] = place
     return raw | {name: part for name, part in parts.items() if part}
 
 
@@ -69,6 +74,8 @@ def from_recipe(recipe: MapRecipe, examples: Mapping[str, str]) -> tuple[Raw, li
         "against": aims[0]["against"],
         "methods": list(dict.fromkeys(made["method"] for made in same)),
         "parameters": {made["method"]: made["parameters"] for made in same},
+        "look": _look(first),
+        "size": None if "windows" in first else first["preprocessing"]["size"],
     }
     if raw["photo"] is not None:
         return raw, []
@@ -79,6 +86,18 @@ def from_recipe(recipe: MapRecipe, examples: Mapping[str, str]) -> tuple[Raw, li
             "above to see the same maps.",
         )
     ]
+
+
+def _look(made: Mapping[str, Any]) -> dict[str, Any]:
+    """The size of the look that a map was made with: of windows, or of a whole photo."""
+    if "windows" in made:
+        return {"kind": "windows", "long_side": made["windows"]["long_side"]}
+    size, geometry = tuple(made["preprocessing"]["size"]), made["geometry"]
+    if made["preprocessing"].get("crop_mode") == "squash":
+        for side in range(max(size), max(size) + max(geometry["patch"])):
+            if scaled_size(geometry["photo_size"], geometry["patch"], side) == size:
+                return {"kind": "whole", "long_side": side}
+    return {"kind": "own"}
 
 
 def read(raw: Raw) -> tuple[View, list[Sentence]]:
@@ -117,6 +136,8 @@ def read(raw: Raw) -> tuple[View, list[Sentence]]:
             look=link_values.look(raw.get("look"), problems),
             compare=link_values.compared(raw.get("compare"), problems),
             board=link_values.board(raw.get("board"), problems),
+            place=link_values.place(raw.get("place"), problems),
+            size=link_values.size(raw.get("size")),
         ),
         problems,
     )

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from app import example_photos
+from app.anatomy_pieces import PATCH
 from app.comparison import MODELS
-from app.look_control import LONGEST, SHORTEST, STEP
+from app.look_control import LONGEST, SHORTEST
 from explainers.look import Look
 from explainers.registry import find_method, methods
 from explainers.render.colours import SIGNED, UNSIGNED
@@ -99,7 +100,7 @@ def look(given: Any, problems: list[Sentence]) -> Look | None:
     if whole is None or not SHORTEST <= whole <= LONGEST:
         problems.append(refusal("side", side, f"{SHORTEST} … {LONGEST}"))
         return None
-    return Look(kind, round(whole / STEP) * STEP)
+    return Look(kind, whole)
 
 
 def compared(given: Any, problems: list[Sentence]) -> dict[str, Any]:
@@ -129,6 +130,12 @@ def compared(given: Any, problems: list[Sentence]) -> dict[str, Any]:
     return found
 
 
+BOARD_SCALES = ("own", "fixed")
+"""How the maps of the Attention tab share their colours."""
+
+PLACE = {"row": 1, "column": 1, "block": 0, "head": 0, "asks": 0}
+"""What says where the Anatomy tab stands, and the least number of each."""
+
 HEADS = ("mean", "rolled")
 """What stands in place of a head's number on the Attention tab: their mean, and the rollout."""
 
@@ -137,22 +144,55 @@ def board(given: Any, problems: list[Sentence]) -> dict[str, Any]:
     """What the Attention tab looks at; whether the model has such a block is checked later."""
     found: dict[str, Any] = {}
     for name, value in _table("board", given, problems).items():
+        kind: Any = NUMBER
         if name == "who":
             fine: Any = _switch(value)
+            kind = "0, 1"
+        elif name == "scale":
+            fine = value if value in BOARD_SCALES else None
+            kind = ", ".join(BOARD_SCALES)
+        elif name == "opacity":
+            fine, kind = _share(value), SHARE
         elif name == "head" and value in HEADS:
             fine = value
         elif name in ("block", "head", "token"):
             fine = whole_number(_typed(value, "integer"))
             fine = None if fine is None or fine < (-1 if name == "token" else 0) else fine
         else:
-            problems.append(refusal("board", name, "block, head, token, who"))
+            problems.append(refusal("board", name, "block, head, token, who, scale, opacity"))
             continue
         if fine is None:
-            known = "0, 1" if name == "who" else NUMBER
-            problems.append(refusal(f"board.{name}", value, known))
+            problems.append(refusal(f"board.{name}", value, kind))
         else:
             found[name] = fine
     return found
+
+
+def place(given: Any, problems: list[Sentence]) -> dict[str, Any]:
+    """Where the Anatomy tab stands: patch (from 1), block, head, and the token that asks.
+
+    Whether the model has such a place is checked later.
+    """
+    found: dict[str, Any] = {}
+    for name, value in _table("place", given, problems).items():
+        if name not in PLACE:
+            problems.append(refusal("place", name, ", ".join(PLACE)))
+            continue
+        whole = whole_number(_typed(value, "integer"))
+        if name == "asks" and value == PATCH:
+            found[name] = value
+        elif whole is None or whole < PLACE[name]:
+            problems.append(refusal(f"place.{name}", value, NUMBER))
+        else:
+            found[name] = str(whole) if name == "asks" else whole
+    return found
+
+
+def size(given: Any) -> tuple[int, int] | None:
+    """Height and width in pixels, where that is what was given."""
+    sides = [whole_number(side) for side in given] if isinstance(given, (list, tuple)) else []
+    found = tuple(side for side in sides if side is not None and side > 0)
+    return (found[0], found[1]) if len(found) == len(sides) == 2 else None
 
 
 def _listed(

@@ -26,6 +26,9 @@ COMPARE = "compare."
 BOARD = "board."
 """Before what the Attention tab looks at."""
 
+PLACE = "place."
+"""Before where the Anatomy tab stands."""
+
 BETWEEN = "|"
 """Between the names of a list there: classes have commas in their names."""
 
@@ -37,7 +40,9 @@ class View:
     photo: an example's name. target, against: a class by index or label, or {"index", "label"}.
     parameters: method → setting → value, the settings that are not their defaults. display:
     fields of `Display`. compare: what the Compare tab compares, lists of names and its scale.
-    board: block, head, token and direction of the Attention tab. Settings, classes and board are
+    board: block, head, token, direction, scale and opacity of the Attention tab. place: patch,
+    block, head and asking token of the Anatomy tab. size: the input (height, width) in pixels that
+    maps were made at, where they are shown again. Settings, classes, board, place and size are
     checked once the model is known, by `link_fit.fit`.
     """
 
@@ -53,6 +58,8 @@ class View:
     look: Look | None = None
     compare: Mapping[str, Any] = field(default_factory=dict)
     board: Mapping[str, Any] = field(default_factory=dict)
+    place: Mapping[str, Any] = field(default_factory=dict)
+    size: tuple[int, int] | None = None
 
     def query(self) -> str:
         """The view as the query of an address, without "?"; what is usual is left out, and so are
@@ -76,6 +83,8 @@ class View:
             found |= {f"{COMPARE}{name}": value for name, value in self.compare.items()}
         if self.tab == "attention":
             found |= {f"{BOARD}{name}": value for name, value in self.board.items()}
+        if self.tab == "anatomy":
+            found |= {f"{PLACE}{name}": value for name, value in self.place.items()}
         plain = {name: _text(value) for name, value in found.items() if value is not None}
         return urlencode(plain, safe=",")
 
@@ -92,11 +101,13 @@ def view_of(
     vit: VisionModel | None,
     compare: Mapping[str, Any] | None = None,
     board: Mapping[str, Any] | None = None,
+    place: Mapping[str, Any] | None = None,
 ) -> View:
     """The view that a request shows; ``photo``: the example that the photo is, if it is one.
 
     ``vit``: the scene's model, where it is loaded; without it no classes and settings are told.
     compare: what the Compare tab compares. board: what the Attention tab looks at.
+    place: where the Anatomy tab stands.
     """
     scene = request.scene
     ticked = {name: request.parameters.get(name, {}) for name in request.methods}
@@ -113,6 +124,7 @@ def view_of(
         look=scene.look,
         compare=compare or {},
         board=board or {},
+        place=place or {},
     )
 
 

@@ -9,7 +9,15 @@ from typing import Any
 
 import gradio as gr
 
-from app import compare_links, example_photos, handlers, link_reading, model_events, settings
+from app import (
+    compare_links,
+    example_photos,
+    handlers,
+    link_reading,
+    link_values,
+    model_events,
+    settings,
+)
 from app.anatomy_tab import AnatomyTab, menu_value
 from app.compare_tab import CompareTab
 from app.desks import Desk
@@ -46,6 +54,7 @@ class Restorer:
             *(above.photo, above.look.kind, above.look.side, *model_events.touched(page)),
             *(*page.tab.groups.values(), *page.tab.display),
             *compare_links.fields(self.compare).values(),
+            *(getattr(self.anatomy, name) for name in link_values.PLACE),
         ]
 
     def restoring(
@@ -97,6 +106,7 @@ class Restorer:
             self.panel.note: lines(notes),
             **model_events.fit_settings(self.page, desk, wanted, vit),
             **ticked(self.page, view, vit, fitted),
+            **{getattr(self.anatomy, name): value for name, value in fitted.place.items()},
             self.page.chooser.photo: now.photo,
             self.page.chooser.look.kind: now.look.kind,
             self.page.chooser.look.side: side(now.look),

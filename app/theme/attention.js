@@ -37,6 +37,7 @@ root.innerHTML = `<style>${CSS}</style>
 const $ = (query) => root.querySelector(query);
 const board = $('.board'), message = $('.message'), photo = $('canvas.photo'), sheet = $('canvas.grid');
 const chips = $('.chips'), headMenu = $('.head select'), extentMenu = $('.extent select');
+const opacity = $('.opacity input');
 
 // -- numbers ---------------------------------------------------------------------------------
 const HALF = new Float32Array(65536);  // every float16, so that decoding is a lookup

@@ -52,7 +52,7 @@ const drawPhoto = () => {
     for (let j = P; j < N; j++) largest = Math.max(largest, values[j]);
     limit = run ? run.limit : extentMenu.value === 'fixed' && common ? common : largest;
     context.imageSmoothingEnabled = false;
-    context.globalAlpha = $('.opacity input').value / 100;
+    context.globalAlpha = opacity.value / 100;
     context.drawImage(paint((j) => values[j], 0, limit, true), l, t, r - l, b - t);
     context.globalAlpha = 1;
   }

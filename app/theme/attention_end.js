@@ -43,6 +43,8 @@ const update = () => {
   who = wanted.who ?? who;
   block = wanted.block ?? block;
   head = wanted.head ?? head;
+  extentMenu.value = wanted.scale ?? extentMenu.value;
+  opacity.value = 100 * (wanted.opacity ?? opacity.value / 100);
   if (wanted.token < N && (wanted.token >= 0 || facts.start === DECISION)) pinned = wanted.token;
   label();
   setWho(who);
@@ -61,6 +63,8 @@ const dense = () => {  // moving to another screen or zooming changes the densit
 };
 dense();
 new MutationObserver(() => { if (facts) drawSheet(); }).observe(document.body, { attributes: true, attributeFilter: ['class'] });
-host.view = () => facts && { block, head, token: pinned, who };
+host.view = () => facts && {
+  block, head, token: pinned, who, scale: extentMenu.value, opacity: Number(opacity.value) / 100,
+};
 host.shown = () => shown && { ...shown, playing: Boolean(run) };
 update();

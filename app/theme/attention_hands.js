@@ -103,7 +103,7 @@ for (const button of root.querySelectorAll('.block button')) {
 }
 headMenu.addEventListener('change', () => setHead(/^\d+$/.test(headMenu.value) ? Number(headMenu.value) : headMenu.value));
 extentMenu.addEventListener('change', drawAll);
-$('.opacity input').addEventListener('input', later);
+opacity.addEventListener('input', later);
 $('.full').addEventListener('click', () => {
   if (document.fullscreenElement) document.exitFullscreen(); else host.requestFullscreen?.();
 });

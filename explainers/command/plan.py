@@ -13,7 +13,7 @@ from typing import Any
 
 from explainers.command.arguments import FORMATS, PREDICTED, RECIPE, TRUE
 from explainers.command.terminal import CommandError, warn
-from explainers.command.values import NATIVE
+from explainers.command.values import LARGE, NATIVE
 from explainers.look import Look
 from explainers.methods.parameters import check_parameters
 from explainers.models.errors import ModelError
@@ -155,7 +155,7 @@ def supported(plan: Plan) -> tuple[str, ...]:
     """
     left = []
     for name in plan.methods:
-        support = plan.vit.supports(name)
+        support = plan.vit.supports(name, row=plan.settings.get(name, {}).get("row"))
         if support:
             left.append(name)
         else:
@@ -174,7 +174,15 @@ def supported(plan: Plan) -> tuple[str, ...]:
 def check_settings(plan: Plan) -> None:
     """Compare the settings with the model's own blocks, heads and tokens; ValueError."""
     adapter = plan.vit.adapter
-    rows, columns = adapter.grid(plan.vit.preprocessing.size)
-    tokens = adapter.prefix + rows * columns
     for name, given in plan.settings.items():
+        tokens = _tokens(plan, given.get("block", -1))
         check_parameters(find_method(name), given, adapter.depth, adapter.heads, tokens)
+
+
+def _tokens(plan: Plan, block: int) -> int:
+    """How many rows of attention a block has, or any number: of other looks the photo tells."""
+    adapter = plan.vit.adapter
+    if plan.look != Look() or not -adapter.depth <= block < adapter.depth:
+        return LARGE
+    rows, columns = adapter.block_grids(block % adapter.depth, plan.vit.preprocessing.size)[0]
+    return adapter.prefix + rows * columns

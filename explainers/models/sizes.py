@@ -8,6 +8,7 @@ its own. At the size the model has already, the model itself is returned.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,12 @@ def whole_size(photo: Photo, patch: Size, long_side: int | None = None) -> Size:
                 given=shown(long_side),
             )
         )
-    sides = (photo.height * wanted // longest, photo.width * wanted // longest)
+    return scaled_size((photo.height, photo.width), patch, wanted)
+
+
+def scaled_size(size: Sequence[int], patch: Sequence[int], long_side: int) -> Size:
+    """A size (height, width) with another longer side, in whole patches of which there is one."""
+    sides = (side * long_side // max(size) for side in size)
     height, width = (max(1, side // p) * p for side, p in zip(sides, patch, strict=True))
     return height, width
 
