@@ -20,7 +20,7 @@ from explainers import HeatMap, Photo, VisionModel, explain, load_photo, wrap_mo
 from explainers.models.preprocessing import CropMode, Preprocessing
 from explainers.render.colours import SIGNED, colour_table
 from explainers.separate_looks import SeparateLooks
-from tests.test_image import STORED, encoded, exif_with
+from tests.photo_files import STORED, encoded, exif_with
 
 MODES: tuple[CropMode, ...] = ("center", "squash", "border")
 ASPECTS = [(120, 120), (100, 150), (150, 100), (90, 160), (160, 80)]

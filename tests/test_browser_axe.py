@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from app.page import Page as ViTScope
-from tests.test_browser import Server, give, ready
+from tests.browser_page import Server, give, ready
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

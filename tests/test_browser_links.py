@@ -13,7 +13,7 @@ import torch
 
 from app.page import Page as ViTScope
 from explainers import load_photo, wrap_model
-from tests.test_browser import LION, Server, card, download, give, name_model, ready, source, visit
+from tests.browser_page import LION, Server, card, download, give, name_model, ready, source, visit
 from tests.tiny import LABELS, tiny_photo_array, tiny_vit
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from app.page import Page as ViTScope
-from tests.test_browser import Server, give, ready, visit
+from tests.browser_page import Server, give, ready, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -14,8 +14,8 @@ import pytest
 
 from explainers import load_model, load_photo
 from explainers.registry import DEFAULT_METHODS
+from tests.browser_page import PATIENCE, card, choose, classes, give, ready
 from tests.own_weights import ARCH, COLOURS, fine_tuned, write_files
-from tests.test_browser import PATIENCE, card, choose, classes, give, ready
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -15,7 +15,7 @@ from explainers.render.charts import filter_sheet, position_sheet
 from explainers.render.cost_chart import cost_chart, reach_chart
 from explainers.views.cost import Shape
 from explainers.views.filters import FilterGrid
-from tests.test_views import wave
+from tests.learned_views import wave
 
 
 def luminance(colour: tuple[float, ...]) -> float:

@@ -11,7 +11,7 @@ from PIL import Image
 
 from explainers.__main__ import main
 from explainers.render.npz import read_npz
-from tests.test_command_line import photo, save_model
+from tests.command_line import photo, save_model
 
 
 @pytest.fixture(scope="module")

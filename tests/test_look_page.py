@@ -19,7 +19,7 @@ from app.scene import Request, Scene, with_model
 from app.studio import Studio
 from explainers import ModelError, explain, load_photo
 from explainers.look import Look
-from tests.test_page import merged, photo_file, runs, shown, studio  # noqa: F401  (fixtures)
+from tests.small_page import merged, photo_file, runs, shown, studio  # noqa: F401  (fixtures)
 
 WHOLE, WINDOWS = Look("whole", 48), Look("windows", None)
 NAMES = ("rollout", "saliency")

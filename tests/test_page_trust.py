@@ -23,7 +23,7 @@ from app.showing import Showing
 from app.studio import Studio
 from explainers import Cancelled, methods, wrap_model
 from explainers.measures import measure
-from tests.test_page import ask, maps, merged, page, photo_file, refuse, runs, slow, studio
+from tests.small_page import ask, maps, merged, page, photo_file, refuse, runs, slow, studio
 from tests.tiny import tiny_vit
 
 NAMES = ("rollout", "relevance")
