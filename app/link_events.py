@@ -74,7 +74,8 @@ def connect(
         *rest, step, told = values
         tab, board = page_state(told)
         rest, now = rest[: -len(standing)], rest[-len(standing) :]
-        place = {name: n for name, n in zip(PLACE, now, strict=True) if n is not None}
+        drawn = bool(now[0])  # until a step is, the fields stand at their low ends
+        place = dict(zip(PLACE, now, strict=True)) if drawn else {}
         wish, desk = page.request(tuple(rest[: -len(compared)])), page.desk(request)
         side_by_side = compare_links.told(compare, rest[-len(compared) :])
         photo = None

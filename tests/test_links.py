@@ -20,7 +20,9 @@ from app.page import Page
 from app.scene import Display, Request, Scene
 from explainers import explain, load_photo, methods, wrap_model
 from explainers.look import Look
+from explainers.models.sizes import at_size
 from explainers.recipe import save_recipe
+from explainers.separate_looks import SeparateLooks
 from tests.tiny import LABELS, tiny_photo_array, tiny_vit
 
 VIT = wrap_model(tiny_vit(), labels=LABELS, name="one")
@@ -88,7 +90,7 @@ def test_an_emptied_list_in_a_link_says_nothing() -> None:
 
 BOARDS = [
     {"block": 2, "head": 1, "token": 7, "who": True},
-    {"block": 0, "head": "rolled", "token": -1, "who": False},
+    {"block": 0, "head": "rolled", "token": -1, "who": False, "scale": "fixed", "opacity": 0.35},
 ]
 
 
@@ -103,6 +105,18 @@ def test_what_the_attention_tab_looks_at_travels(board: dict[str, Any], way: str
     assert problems == more == []
     assert fitted.board == board
     assert "board." not in view_of(REQUEST, "explain", None, "lion", VIT, None, given).query()
+
+
+@pytest.mark.parametrize("way", ["link", "file"])
+def test_where_the_anatomy_tab_stands_travels(way: str) -> None:
+    place = {"row": 3, "column": 1, "block": 1, "head": 0, "asks": "0"}
+    told = view_of(REQUEST, "anatomy", "scores", "lion", VIT, place=place)
+    raw = from_query(dict(parse_qsl(told.query()))) if way == "link" else json.loads(told.to_json())
+    view, problems = read(raw)
+    fitted, more = fit(view, VIT)
+    assert problems == more == []
+    assert fitted.place == place
+    assert "place." not in view_of(REQUEST, "explain", None, "lion", VIT, place=place).query()
 
 
 @pytest.mark.parametrize("told", ["", None, "{", "3", "[]", '{"board": 3}'])
@@ -148,6 +162,11 @@ def test_every_setting_of_every_method_travels() -> None:
         ("board.head=tail", "board.head cannot be tail"),
         ("board.who=maybe", "board.who cannot be maybe"),
         ("board.spirit=1", "board cannot be spirit"),
+        ("board.scale=vast", "board.scale cannot be vast"),
+        ("board.opacity=7", "board.opacity cannot be 7"),
+        ("place.row=0", "place.row cannot be 0"),
+        ("place.asks=nobody", "place.asks cannot be nobody"),
+        ("place.spirit=1", "place cannot be spirit"),
     ],
 )
 def test_a_wrong_value_is_left_out_in_one_sentence(query: str, said: str) -> None:
@@ -204,6 +223,7 @@ def test_classes_chosen_for_an_own_photo_are_not_in_the_link() -> None:
         ("target=dragon", "class"),
         ("board.block=3", "board.block cannot be 3 here, so that is left out; it can be: 0 … 2."),
         ("board.head=2", "board.head cannot be 2 here"),
+        ("place.block=3", "place.block cannot be 3 here"),
         ("attention.block=3", "Setting block must be a whole number in -3..2"),
         ("attention.head=magic", "Setting head must be"),
         ("attention.spirit=1", "attention has no setting 'spirit'"),
@@ -263,6 +283,34 @@ def test_a_recipe_of_maps_is_a_view_too(tmp_path: Path) -> None:
         assert (fitted.target, fitted.against) == (3, 1)
         assert fitted.parameters["attention"]["block"] == 0
     assert links.TABS == ("explain", "attention", "inside", "anatomy", "compare")
+
+
+@pytest.mark.parametrize("side", [60, 57, 91])
+def test_a_recipe_of_another_look_is_shown_with_that_look(tmp_path: Path, side: int) -> None:
+    vit = wrap_model(tiny_vit(dynamic_img_size=True), labels=LABELS, name="one")
+    photo = load_photo(example_photos.path(2))  # 600 × 800
+    whole = Look("whole", side)
+    heat: Any = explain("saliency", whole.model(vit, photo).trace(photo))
+    raw, _ = found_in(save_recipe([heat], tmp_path / "maps.json"))
+    look = raw["look"]
+    again = Look(look["kind"], look["long_side"]).model(vit, photo)
+    assert again.preprocessing == whole.model(vit, photo).preprocessing
+    windows: Any = SeparateLooks(vit, photo, 112)
+    heat = windows.explain("saliency")
+    raw, _ = found_in(save_recipe([heat], tmp_path / "windows.json"))
+    assert raw["look"] == {"kind": "windows", "long_side": 112}
+
+
+def test_maps_of_a_size_that_the_page_has_not_are_said_to_differ(tmp_path: Path) -> None:
+    vit = wrap_model(tiny_vit(dynamic_img_size=True), labels=LABELS, name="one")
+    trace = at_size(vit, (28, 84)).trace(load_photo(example_photos.path(2)))
+    heat: Any = explain("saliency", trace)
+    raw, _ = found_in(save_recipe([heat], tmp_path / "maps.json"))
+    _, problems = fit(read(raw)[0], vit)
+    assert [str(p) for p in problems] == [
+        "The maps were made at 28×84 pixels (height × width); here the model looks at 16×16, "
+        "so they differ."
+    ]
 
 
 def test_an_example_is_known_by_its_pixels(tmp_path: Path) -> None:
