@@ -37,7 +37,6 @@ def written_rows(text: str, count: int) -> list[tuple[str, list[str]]]:
     return [(line[2], ["" if c == "✓" else reasons[c] for c in line[3:]]) for line in lines]
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # torch's own, about TorchScript's age and quantisation
 def test_the_page_on_models_is_current(maker: dict[str, Any], written: str) -> None:
     """Families of a library that is not installed stand as they were written."""

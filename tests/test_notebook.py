@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import nbformat
-import pytest
 from nbclient import NotebookClient
 
 
-@pytest.mark.long
 def test_the_notebook_runs_and_shows_its_maps(root: Path) -> None:
     notebook = nbformat.read(root / "docs" / "notebook.ipynb", as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]

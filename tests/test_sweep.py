@@ -29,6 +29,14 @@ SMALL: dict[str, tuple[str, dict[str, Any]]] = {
     "groups in cascade": ("efficientvit_m0", {}),
     "factorised": ("coat_lite_tiny", {}),
     "no map": ("efficientvim_m1", {}),
+    "outlooks": ("volo_d1_224", {}),
+    "pixels in patches": ("tnt_s_patch16_224", {"depth": 2}),
+    "windows and a global query": ("gcvit_xxtiny", {}),
+    "windows and channels": ("davit_tiny", {"depths": (1, 1, 1, 1)}),
+    "nested": ("nest_tiny", {}),
+    "convolutions first": ("visformer_tiny", {}),
+    "tiny windows": ("tiny_vit_5m_224", {"depths": (1, 1, 1, 1)}),
+    "a gate of places": ("convit_tiny", {"depth": 2}),
 }
 
 

@@ -178,7 +178,9 @@ class FeatureMapAdapter(Adapter):
             return self.attention_support()
         layer = self.layer(self.depth - 1, self._own_size)
         same = (layer.rows, layer.prefix) == (self._map.grid, self.prefix)
-        return YES if same and self.pooling != "other" else self.chain_support()
+        if same and self.pooling != "other":
+            return YES
+        return self.chain_support() if not self.merges else Support(False, _NO_LOOK)
 
     def readout_support(self) -> Support:
         return self.chain_support()
@@ -194,6 +196,14 @@ class FeatureMapAdapter(Adapter):
                 ),
             )
         return Support(False, unread(self._module))
+
+
+_NO_LOOK = Sentence(
+    "merges_look",
+    "This model merges patches between its stages, so no row of attention leads from its answer "
+    "back to the patches of the photo; the attention of one block can still be seen from one of "
+    "its cells (settings block and row).",
+)
 
 
 def _pooling(module: Any, found: FeatureMap) -> Pooling:
