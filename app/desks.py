@@ -33,6 +33,8 @@ class Desk:
     """Counts their choices of a model, which do not disturb the maps being made."""
     wanted_model: str | None = None
     """The model chosen last, by hand or by a link; it may still be loading."""
+    followed: bool = False
+    """Whether the view told by the page's address, or by a file, has been turned to."""
     ready_model: str | None = None
     """The model whose settings the page shows, to be the one in use from now on."""
     restored: Any = None

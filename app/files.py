@@ -44,7 +44,7 @@ def adopt(path: str | Path, folder: Path) -> Path:
     if source != target:
         try:
             shutil.copyfile(source, target)
-        except FileNotFoundError:
+        except OSError:  # or it is a folder
             raise PhotoError(
                 Sentence(
                     "upload_gone",

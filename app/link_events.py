@@ -122,6 +122,7 @@ def connect(
         lang: str, scene: Scene, model: str, path: str, request: gr.Request
     ) -> Iterator[Updates]:
         desk = page.desk(request)
+        yield {panel.note: ""}  # what was told of another file
         raw, problems = found_in(adopt(path, desk.folder))
         yield from restorer.restoring(lang, desk, raw, problems, scene, model)
 
@@ -159,6 +160,6 @@ def found_in(path: Path) -> tuple[link_reading.Raw, list[Sentence]]:
     if path.suffix.lower() == ".json":
         raw = link_reading.read_file(path)
         if raw is not None:
-            return raw, []
+            return raw, link_reading.remarks(raw)
     examples = {example_photos.digest(name): name for name in example_photos.names()}
     return link_reading.from_recipe(open_recipe(path), examples)

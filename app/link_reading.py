@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from app import example_photos, link_values
-from app.links import BETWEEN, BOARD, COMPARE, PLACE, TABS, View
+from app.links import BETWEEN, BOARD, COMPARE, PLACE, TABS, VERSION, View
 from app.scene import Display
 from explainers.models.sizes import scaled_size
 from explainers.recipe import MapRecipe
@@ -28,6 +28,7 @@ def from_query(query: Mapping[str, str]) -> Raw:
     """The view in an address's query, unchecked; empty where the query is about other things."""
     parts_of_it = {"parameters", "display", "look", "compare", "board", "place", "size"}
     names = {f.name for f in fields(View)} - parts_of_it
+    query = {name: value for name, value in query.items() if value or name == "methods"}
     raw: dict[str, Any] = {name: query[name] for name in names if name in query}
     display = {f.name: query[f.name] for f in fields(Display) if f.name in query}
     settings: dict[str, dict[str, Any]] = {}
@@ -130,7 +131,7 @@ def read(raw: Raw) -> tuple[View, list[Sentence]]:
             step=one_of("step", raw.get("step"), STEPS),
             target=raw.get("target"),
             against=raw.get("against"),
-            methods=tuple(dict.fromkeys(chosen)) if isinstance(listed, list) else None,
+            methods=tuple(dict.fromkeys(chosen)) if chosen or listed == [] else None,
             parameters=link_values.settings(raw.get("parameters"), problems),
             display=link_values.display(raw.get("display"), problems),
             look=link_values.look(raw.get("look"), problems),
@@ -155,6 +156,27 @@ def read_file(path: Path) -> Raw | None:
     if not isinstance(found, dict):
         raise ValueError(no_view(path))
     return found if "vitscope_view" in found else None
+
+
+def remarks(raw: Raw) -> list[Sentence]:
+    """What has to be said of a view's file as a whole."""
+    found = []
+    if raw["vitscope_view"] != VERSION:
+        found.append(
+            Sentence(
+                "view_version",
+                "The file was saved by another version of ViTScope; what is not known here is "
+                "left out.",
+            )
+        )
+    if raw.get("photo") is None:
+        found.append(
+            Sentence(
+                "view_no_photo",
+                "The file holds no photo; choose the photo above to see what was seen.",
+            )
+        )
+    return found
 
 
 def no_view(path: Path) -> Sentence:

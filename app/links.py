@@ -20,6 +20,9 @@ from explainers.views.steps import STEPS
 
 TABS = ("explain", "attention", "inside", "anatomy", "compare")
 
+VERSION = 1
+"""Of the recipes of views that are written."""
+
 COMPARE = "compare."
 """Before the names of what is compared, in a link; no method is called so."""
 
@@ -90,7 +93,8 @@ class View:
 
     def to_json(self) -> str:
         """The contents of a recipe file of the view."""
-        return json.dumps({"vitscope_view": 1, **asdict(self)}, ensure_ascii=False, indent=2) + "\n"
+        contents = {"vitscope_view": VERSION, **asdict(self)}
+        return json.dumps(contents, ensure_ascii=False, indent=2) + "\n"
 
 
 def view_of(

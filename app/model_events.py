@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from app import cards, handlers, settings
+from app import cards, handlers, link_reading, settings
 from app.desks import Desk
 from app.errors import explain_error, guard, known_sentence
 from app.gathering import Updates
@@ -39,7 +39,10 @@ def connect(page: Widgets, demo: gr.Blocks) -> None:
     @guard
     def renewed(lang: str, request: gr.Request, model: str, name: Any) -> Iterator[Updates]:
         """The page is opened, or speaks another language: the model stays the one chosen last."""
-        wanted = page.desk(request).wanted_model or str(name or "").strip() or model
+        desk = page.desk(request)
+        if not desk.followed and link_reading.from_query(dict(request.query_params)):
+            return  # the view that the address tells brings its model, and may have told it first
+        wanted = desk.wanted_model or str(name or "").strip() or model
         yield from load(lang, request, model, wanted, False)
 
     @guard

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from html import escape
 from typing import Any
@@ -33,6 +33,9 @@ from app.work import Job
 from explainers import ModelError, VisionModel, methods
 from explainers.look import Look
 from explainers.sentence import Sentence
+
+MOST = 6
+"""Sentences about what is wrong that are told one by one."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Restorer:
     ) -> Iterator[Updates]:
         """The tab at once, all else when the model is there; the maps follow last of all."""
         view, refused = link_reading.read(raw)
-        notes = [tell(lang, sentence) for sentence in (*problems, *refused)]
+        notes = told(lang, [*problems, *refused])
         yield {
             self.panel.note: lines(notes),
             self.tabs: gr.skip() if view.tab is None else gr.Tabs(selected=view.tab),
@@ -98,7 +101,7 @@ class Restorer:
         if vit is None:
             return  # there is none, or the visitor has turned to another one meanwhile
         fitted, more = fit(view, vit)
-        notes += [tell(lang, sentence) for sentence in more]
+        notes += told(lang, more)
         now = self._scene(lang, desk, vit, with_model(scene, wanted), view, fitted, notes)
         desk.ready_model, desk.restored = wanted, now
         desk.board = dict(fitted.board) or None
@@ -106,7 +109,7 @@ class Restorer:
             self.panel.note: lines(notes),
             **model_events.fit_settings(self.page, desk, wanted, vit),
             **ticked(self.page, view, vit, fitted),
-            **{getattr(self.anatomy, name): value for name, value in fitted.place.items()},
+            **standing(self.anatomy, vit, fitted.place),
             self.page.chooser.photo: now.photo,
             self.page.chooser.look.kind: now.look.kind,
             self.page.chooser.look.side: side(now.look),
@@ -117,7 +120,7 @@ class Restorer:
     ) -> Generator[Updates, None, VisionModel | None]:
         """The model, once it is loaded; None where the visitor has chosen another meanwhile."""
         desk.model_turn += 1  # what was loading for this visitor is not wanted any more
-        desk.wanted_model = name
+        desk.wanted_model, desk.followed = name, True
         try:
             for step in handlers.wait_for_model(self.page.studio, desk, name):
                 if desk.wanted_model != name:
@@ -182,6 +185,16 @@ def ticked(page: Widgets, view: View, vit: VisionModel, fitted: Fitted) -> Updat
     return updates
 
 
+def standing(anatomy: AnatomyTab, vit: VisionModel, place: Mapping[str, Any]) -> Updates:
+    """Where the Anatomy tab stands; its sliders reach no further than the model before."""
+    last = {"block": vit.adapter.depth - 1, "head": vit.adapter.heads - 1}
+    updates: Updates = {}
+    for name, value in place.items():
+        ends = {"maximum": max(1, last[name])} if name in last else {}
+        updates[getattr(anatomy, name)] = gr.update(value=value, **ends)
+    return updates
+
+
 def side(look: Look) -> dict[str, Any]:
     """The slider of a look's long side."""
     value = {} if look.long_side is None else {"value": look.long_side}
@@ -191,3 +204,10 @@ def side(look: Look) -> dict[str, Any]:
 def lines(notes: list[str]) -> str:
     """Sentences as the page shows them, each once."""
     return "".join(f"<p>{escape(note)}</p>" for note in dict.fromkeys(notes))
+
+
+def told(lang: str, sentences: list[Sentence]) -> list[str]:
+    """What is wrong with a view, in a few sentences; of more only the count."""
+    different = list(dict.fromkeys(tell(lang, sentence) for sentence in sentences))
+    more = len(different) - MOST
+    return different if more < 2 else [*different[:MOST], say(lang, "link_more", count=more)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -64,6 +66,15 @@ def accept(model: VisionModel, capture: Capture, pixels: Tensor) -> Support:
             ),
         )
     worst = max(capture.deviations, default=float("inf"))
+    if math.isnan(worst):
+        return Support(
+            False,
+            Sentence(
+                "check_not_finite",
+                "The attention of this model holds numbers that are not finite (NaN); check its "
+                "weights for such numbers.",
+            ),
+        )
     if not worst <= _TOLERANCE.get(model.dtype, 1e-5):
         return Support(
             False,

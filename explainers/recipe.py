@@ -88,6 +88,7 @@ def open_recipe(path: str | Path) -> MapRecipe:
     """
     path = Path(path)
     try:
+        path.stat()  # of a file that is not there, this is what is wrong
         if path.suffix.lower() == ".json":
             found = json.loads(path.read_text(encoding="utf-8"))
         else:

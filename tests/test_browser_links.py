@@ -174,6 +174,26 @@ def test_a_link_opens_the_attention_tab_where_it_was(server: Server, page: Page)
     )
 
 
+def test_a_link_opens_the_anatomy_tab_where_it_was(server: Server, page: Page) -> None:
+    place = {"row": "2", "column": "5", "block": "3", "head": "1"}
+    link = "?photo=lion&tab=anatomy&step=scores&" + "&".join(
+        f"place.{name}={value}" for name, value in place.items()
+    )
+    visit(server, page, link)
+    page.locator("#vs-anatomy-watch .ready[data-step=scores]").wait_for(state="attached")
+    fields = page.locator(".vs-anatomy-places input[type=number]")
+    assert [field.input_value() for field in fields.all()] == ["2", "5"]
+    for name in ("block", "head"):
+        shown = page.locator(f"#vs-anatomy-{name} input[type=number]").input_value()
+        assert shown == place[name]
+    page.locator("#vs-link-copy").click()
+    page.wait_for_function(
+        "told => document.querySelector('#vs-link-address :is(input, textarea)')"
+        "?.value.includes(told)",
+        arg="place.row=2&place.column=5&place.block=3&place.head=1&place.asks=patch",
+    )
+
+
 def test_a_link_opens_the_comparison_that_was_chosen(server: Server, page: Page) -> None:
     page.set_default_timeout(PATIENCE)
     chosen = "compare.methods=rollout|grad_cam&compare.photos=koala&compare.scale=shared"

@@ -63,8 +63,10 @@ const dense = () => {  // moving to another screen or zooming changes the densit
 };
 dense();
 new MutationObserver(() => { if (facts) drawSheet(); }).observe(document.body, { attributes: true, attributeFilter: ['class'] });
-host.view = () => facts && {
-  block, head, token: pinned, who, scale: extentMenu.value, opacity: Number(opacity.value) / 100,
+host.view = () => facts && {  // what a link tells; scale and opacity only where they were changed
+  block, head, token: pinned, who,
+  ...(extentMenu.selectedIndex ? { scale: extentMenu.value } : {}),
+  ...(opacity.value === opacity.defaultValue ? {} : { opacity: opacity.value / 100 }),
 };
 host.shown = () => shown && { ...shown, playing: Boolean(run) };
 update();

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from explainers.command.terminal import EXIT_CODES
-from explainers.command.values import count, method_name, method_names, pixels, setting, size
+from explainers.command.values import count, method_name, method_names, pixels, place, setting, size
 from explainers.models.devices import DEVICES, PRECISIONS
 from explainers.models.loading import AUTO
 from explainers.registry import DEFAULT_METHODS, methods
@@ -152,7 +152,7 @@ def _add_explain(parser: argparse.ArgumentParser) -> None:
     add("--only-wrong", action="store_true", help="maps only where the answer is not the true one")
     results = parser.add_argument_group("results")
     add = results.add_argument
-    add("--out", type=Path, default=Path("maps"), metavar="DIR", help="default: maps")
+    add("--out", type=place, default=Path("maps"), metavar="DIR", help="default: maps")
     add(
         "--format",
         choices=FORMATS,
@@ -186,7 +186,7 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("recipe", type=Path, metavar="RECIPE", help=".json, or a file of maps")
     add("--photo", nargs="+", required=True, metavar="FILE", help="what the maps are of")
-    add("--out", type=Path, default=Path("replay.npz"), metavar="FILE", help="default: replay.npz")
+    add("--out", type=place, default=Path("replay.npz"), metavar="FILE", help="default: replay.npz")
     add("--model", metavar="NAME|FILE", help="where the recipe's model is, if it was a file")
     add("--arch", metavar="NAME", help="the architecture of a weights file that does not name it")
     add("--labels", metavar="FILE", help="names of the classes: .txt, a line each, or .json")
@@ -210,7 +210,7 @@ def _add_figure7(parser: argparse.ArgumentParser) -> None:
     add("--font", type=float, default=7, metavar="POINTS", help="size of the text; default: 7")
     add(
         "--out",
-        type=Path,
+        type=place,
         default=Path("figure7.pdf"),
         metavar="FILE",
         help="default: figure7.pdf; or .svg, .png, .tiff",

@@ -46,7 +46,7 @@ def find_photos(arguments: Sequence[str], out: Path) -> tuple[list[Found], list[
     closed: list[str] = []
     roots: dict[str, str] = {}  # path → the folder down from which names may name a class
     for argument in arguments:
-        start = os.path.abspath(argument)
+        start = os.path.abspath(argument) if argument else ""
         if os.path.isdir(start):
             for path in _walk(start, os.path.realpath(out), closed):
                 roots.setdefault(path, start)
@@ -57,7 +57,7 @@ def find_photos(arguments: Sequence[str], out: Path) -> tuple[list[Found], list[
                 Sentence(
                     "command_no_input",
                     "There is no photo or folder {name}; check the name.",
-                    name=argument,
+                    name=argument or "''",
                 )
             )
     base = _base(arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from pathlib import Path
 from typing import Any
 
 from explainers.methods.parameters import check_parameters
@@ -37,16 +38,26 @@ def size(text: str) -> int | tuple[int, int] | str:
     found = re.fullmatch(r"([1-9]\d{0,4})(?:[x×]([1-9]\d{0,4}))?", text.strip().lower())
     if not found:
         raise argparse.ArgumentTypeError(
-            f"expected pixels, as 384, height x width, as 224x448, or {NATIVE}; got {text!r}"
+            f"expected pixels (1 to 99999), as 384, height x width, as 224x448, or {NATIVE}; "
+            f"got {text!r}"
         )
     height, width = found.groups()
     return int(height) if width is None else (int(height), int(width))
 
 
+def place(text: str) -> Path:
+    """Where to write; nothing is no place, though it would stand for the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected the name of a file or folder, got nothing")
+    return Path(text)
+
+
 def pixels(text: str) -> int:
     """A number of pixels."""
     if not re.fullmatch(r"[1-9]\d{0,4}", text):
-        raise argparse.ArgumentTypeError(f"expected a number of pixels, as 768; got {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"expected a number of pixels from 1 to 99999, as 768; got {text!r}"
+        )
     return int(text)
 
 
