@@ -108,8 +108,8 @@ def billions(operations: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes with a unit: 56.2 MB (of 1,048,576 bytes each)."""
-    for unit, power in (("TB", 2**40), ("GB", 2**30), ("MB", 2**20), ("kB", 2**10)):
+    """Bytes with a unit: 56.2 MiB."""
+    for unit, power in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= power:
             value = count / power
             return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"

@@ -65,4 +65,4 @@ def test_reach_says_what_was_measured() -> None:
 
 def test_units() -> None:
     assert [billions(v) for v in (5, 1500, 9.17e9, 2e12)] == ["5", "1.5 k", "9.17 G", "2 T"]
-    assert [size(v) for v in (12, 2048, 5 * 2**20)] == ["12 B", "2 kB", "5 MB"]
+    assert [size(v) for v in (12, 2048, 5 * 2**20)] == ["12 B", "2 KiB", "5 MiB"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import re
 from dataclasses import replace
@@ -160,6 +161,9 @@ def test_caption_and_bibtex_name_what_was_used(panels: list[Panel]) -> None:
     entries = bibtex(heats)
     for name in ("rollout", "input_x_gradient", "feature_pca"):
         assert entries.count(methods()[name].bibtex) == 1
+    assert "; fusion mean, discard 0" in text  # what the first map was made with
+    assert text.count("fusion mean") == 1
+    assert f"Input × gradient ({heats[1].target.probability:.1%}): " in text  # type: ignore[union-attr]
     shared = [Panel(heat, heat.title, {"limit": 1.0}) for heat in heats[:2]]
     assert "one colour scale" in caption_text(shared, Layout(letters=False))
 
@@ -184,6 +188,25 @@ def test_maps_made_of_maps_have_units_and_sources(panels: list[Panel]) -> None:
     drawn = [Panel(consensus, "Consensus"), Panel(zero, "Difference")]
     assert read(plate_bytes(drawn, Layout(), ".pdf"))
     assert "ViTScope" in caption_text(drawn, Layout())
+
+
+@pytest.mark.parametrize("top", [0.00196, 0.5, 1234.5, 1e-7])
+def test_numbers_below_a_bar_never_touch(panels: list[Panel], top: float) -> None:
+    heat = maps(panels)[0]
+    scaled = replace(heat, values=heat.values / heat.values.max() * top)
+    drawn = plate([Panel(scaled, "")], Layout(width=20))
+    drawn.canvas.draw()
+    numbers = [text for text in drawn.texts if text.get_text()[:1].isdigit()]
+    boxes = sorted((text.get_window_extent() for text in numbers), key=lambda box: box.x0)
+    assert len(boxes) >= 2
+    assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+
+
+def test_a_map_without_a_unit_says_so(panels: list[Panel]) -> None:
+    trace = wrap_model(tiny_vit(), labels=LABELS, name="tiny").trace(PHOTO)
+    heat: Any = explain("grad_cam", trace)
+    drawn = plate([Panel(heat, heat.title)], Layout())
+    assert "arbitrary units" in [text.get_text() for text in drawn.texts]
 
 
 @pytest.mark.parametrize("name", methods())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from explainers.heatmap import HeatMap
 from explainers.registry import methods
@@ -16,15 +17,20 @@ SEEN_ALL = 0.995
 def caption_text(panels: Sequence[Panel], layout: Layout) -> str:
     """The caption in English: what each panel shows and means, the model, the scale, the tool.
 
-    A meaning is told once, at the first panel of its method.
+    A method's meaning is told once, at its first panel; its settings there and where they differ.
     """
-    told: set[str] = set()
+    told: dict[str, Mapping[str, Any]] = {}
     parts = []
     for index, panel in enumerate(panels):
-        text = panel.title
-        if isinstance(panel.what, HeatMap) and panel.what.method not in told:
-            told.add(panel.what.method)
-            text += f": {panel.what.meaning.rstrip('.')}{_source(panel.what)}"
+        text, heat = panel.title, panel.what
+        if isinstance(heat, HeatMap):
+            if heat.target is not None:
+                text += f" ({heat.target.probability:.1%})"
+            if heat.method not in told:
+                text += f": {heat.meaning.rstrip('.')}{_source(heat)}"
+            if heat.parameters and told.get(heat.method) != heat.parameters:
+                text += f"; {_settings(heat)}"
+            told[heat.method] = heat.parameters
         parts.append(f"({letter(index)}) {text}." if layout.letters else f"{text}.")
     heats = heats_of(panels)
     return " ".join([*parts, *_scale(panels), *_unseen(heats), *_models(heats)])
@@ -41,6 +47,13 @@ def _names(heat: HeatMap) -> list[str]:
     """The map's method, or the methods of the maps it was made of."""
     inner = heat.provenance.get("of")
     return [made["method"] for made in inner] if isinstance(inner, list) else [heat.method]
+
+
+def _settings(heat: HeatMap) -> str:
+    """All settings that the map was made with, in words: "baseline black, steps 32"."""
+    given = {name: value for name, value in heat.parameters.items() if value is not None}
+    told = {n: f"{v:g}" if isinstance(v, float) else str(v) for n, v in given.items()}
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in told.items())
 
 
 def _source(heat: HeatMap) -> str:

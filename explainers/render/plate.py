@@ -29,6 +29,10 @@ LEAST = 26.0
 """The narrowest panel, in mm, unless a number of columns is asked for."""
 
 
+NO_UNIT = "arbitrary units"
+"""Below the bar of a map whose values compare within it only."""
+
+
 @dataclass(frozen=True)
 class Panel:
     """One picture of a figure: a map drawn with options of `overlay`, or a photo by itself."""
@@ -126,10 +130,9 @@ class _Legend:
         marks = ticks(scale)
         places = [0.0, 0.5, 1.0][: len(marks)]
         self.numbers = [(at, number(mark)) for at, mark in zip(places, marks, strict=True)]
-        if text_width("   ".join(text for _, text in self.numbers), self.size) > side:
+        if _crowded([text_width(text + "  ", self.size) for _, text in self.numbers], side):
             self.numbers = [self.numbers[0], self.numbers[-1]]
-        unit = unit_of(heat)
-        self.unit = text_lines(unit, self.size, side) if unit else []
+        self.unit = text_lines(unit_of(heat) or NO_UNIT, self.size, side)
         self.height = 0.8 + BAR + 0.3 + self.step * (1 + len(self.unit))
 
     def draw(self, page: Page, left: float, top: float) -> None:
@@ -143,6 +146,11 @@ class _Legend:
             page.text(left + at * self.side, under, text, self.size, ha=align)
         for place, text in enumerate(self.unit, 1):
             page.text(left + self.side / 2, under + place * self.step, text, self.size, ha="center")
+
+
+def _crowded(widths: Sequence[float], side: float) -> bool:
+    """Whether the middle one of three numbers below a bar would run into one at its ends."""
+    return len(widths) == 3 and widths[1] / 2 + max(widths[0], widths[2]) > side / 2
 
 
 def unit_of(heat: HeatMap) -> str:
