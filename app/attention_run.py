@@ -16,6 +16,8 @@ from explainers.render.animation import animation_bytes, frames
 from explainers.render.overlay import widest
 from explainers.trace import Trace
 
+SCALE = "one colour scale for all blocks"
+
 WIDTH, HEIGHT = 560, 700
 """Pixels of a moving picture at most."""
 
@@ -67,10 +69,10 @@ def captions(trace: Trace, token: int, head: int | str, who: bool) -> Iterator[s
     last = trace.depth - 1
     for block in range(trace.depth):
         if head == "rolled":
-            yield f"block {block} of 0\u2026{last}, rolled out down to the photo: {query}"
+            yield f"block {block} of 0\u2026{last}, rolled out down to the photo: {query}; {SCALE}"
         else:
             part = "mean of the heads" if head == "mean" else f"head {head}"
-            yield f"block {block} of 0\u2026{last}, {part}: {query}"
+            yield f"block {block} of 0\u2026{last}, {part}: {query}; {SCALE}"
 
 
 def _row(found: Look, block: int, token: int, head: int | str, who: bool) -> np.ndarray:

@@ -16,7 +16,7 @@ from explainers.window_notes import windows_title
 SEEN_ALL = 0.995
 """Above this share of the photo, what was cut off is no more than rounding."""
 
-IN_NOTES = {"completeness_error": "completeness"}
+IN_NOTES = {"completeness_error_percent": "completeness"}
 """Figures that need no line of their own when a note of this key tells them already."""
 
 

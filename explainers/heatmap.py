@@ -60,9 +60,9 @@ class HeatMap:
     values: raw numbers of the method's definition, never rescaled: the grid (h, w), the
     model-input pixels (H, W), or (h, w, 3) for kind "rgb"; finite, float32 (float64 for a
     float64 model). prefix_share: the part of the decision row that lies on prefix tokens.
-    figures: numbers a method reports beside its map, by name. provenance: everything needed
-    to make the same map again; no dates, no paths. windows: the separate looks that it is the
-    mean of; none where the model looked once.
+    figures: numbers a method reports beside its map, by name (``…_percent`` in per cent).
+    provenance: everything needed to make the same map again; no dates, no paths. windows: the
+    separate looks that it is the mean of; none where the model looked once.
     """
 
     values: np.ndarray

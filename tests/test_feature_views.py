@@ -54,7 +54,7 @@ def test_pca_equals_the_covariances_eigenvectors(variant: str, block: int, at: s
     heat = run("feature_pca", trace, block=block, at=at)
     assert heat.kind == "rgb"
     close(heat.values, wanted.reshape(*trace.grid, 3))
-    assert heat.figures["explained_variance"] == pytest.approx(100 * share)
+    assert heat.figures["explained_variance_percent"] == pytest.approx(100 * share)
     strengths = (heat.values.reshape(-1, 3) ** 2).sum(0)
     assert (np.diff(strengths) <= 0).all()
 
@@ -118,11 +118,11 @@ def planted(places: tuple[int, ...] = (), variant: str = "plain") -> Trace:
 @pytest.mark.parametrize("variant", ["plain", "registers", "distilled", "no_class_token"])
 def test_planted_artifacts_are_found_and_masked(variant: str) -> None:
     clean = run("token_norm", traced(variant))
-    assert clean.figures["outlier_share"] == 0
+    assert clean.figures["outlier_share_percent"] == 0
     assert not keys(clean)
     trace = planted((5, 6), variant)
     raw = run("token_norm", trace)
-    assert raw.figures["outlier_share"] == pytest.approx(100 * 2 / 16)
+    assert raw.figures["outlier_share_percent"] == pytest.approx(100 * 2 / 16)
     found = raw.values.ravel() > raw.figures["outlier_threshold"]
     assert found.nonzero()[0].tolist() == [5, 6]
     assert keys(raw) == ["token_outliers"]
@@ -133,7 +133,7 @@ def test_planted_artifacts_are_found_and_masked(variant: str) -> None:
     close(masked.values.ravel(), kept / kept.sum())
     assert masked.notes == raw.notes
     assert masked.figures == raw.figures
-    assert run("token_norm", trace, deviations=50.0).figures["outlier_share"] <= 12.5
+    assert run("token_norm", trace, deviations=50.0).figures["outlier_share_percent"] <= 12.5
 
 
 def test_threshold_closed_forms() -> None:

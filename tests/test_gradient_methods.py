@@ -81,7 +81,7 @@ def test_integrated_gradients_equal_the_path_integral(variant: str) -> None:
     with torch.no_grad():
         difference = trace.logits[0, 2] - trace.model.logits(baseline(trace, "black")[None])[0, 2]
     assert exact.values.sum() == pytest.approx(float(difference), rel=1e-3, abs=1e-3)
-    assert exact.figures["completeness_error"] < 1
+    assert exact.figures["completeness_error_percent"] < 1
     assert exact.figures["score_difference"] == pytest.approx(abs(float(difference)))
 
 
@@ -159,7 +159,7 @@ def test_linear_model_closed_forms() -> None:
         start = baseline(trace, kind)
         heat = run("integrated_gradients", trace, 1, steps=1, baseline=kind)
         close(heat.values, (w * (x - start)).sum(0))
-        assert heat.figures["completeness_error"] < 1e-6
+        assert heat.figures["completeness_error_percent"] < 1e-6
         assert not heat.notes
     hidden = run("occlusion", trace, 1, fill="grey", score="logit").values
     close(hidden, (w * x).sum(0).reshape(2, 4, 3, 4).sum((1, 3)))  # w·x of each patch
@@ -175,7 +175,7 @@ def test_completeness_above_five_per_cent_is_said() -> None:
     trace = closed(squared=True)
     heat = explain("integrated_gradients", trace, 0, baseline="black", steps=1)
     assert isinstance(heat, HeatMap)
-    error = heat.figures["completeness_error"]
+    error = heat.figures["completeness_error_percent"]
     assert (error > 5) == any(note.key == "completeness" for note in heat.notes)
 
 

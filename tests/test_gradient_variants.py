@@ -162,7 +162,7 @@ def test_gradient_shap_is_the_mean_over_its_draws(variant: str, kind: str) -> No
     logits = slow_forward(trace.model.module, x).logits
     difference = float((logits[2] - logits[4]).detach()) - nothing
     error = 100 * abs(float(mean.sum()) - difference) / abs(difference)
-    assert heat.figures["completeness_error"] == pytest.approx(error, rel=1e-6)
+    assert heat.figures["completeness_error_percent"] == pytest.approx(error, rel=1e-6)
     assert heat.figures["score_difference"] == pytest.approx(abs(difference), rel=1e-9)
     assert (error > 5) == any(note.key == "completeness_samples" for note in heat.notes)
     rows, columns = trace.grid
@@ -193,10 +193,10 @@ def test_a_linear_model_is_explained_exactly_by_any_number_of_draws() -> None:
     for samples in (2, 5):
         heat = run("gradient_shap", trace, 1, baseline="white", sigma=0.0, samples=samples)
         close(heat.values, (w * (x - baseline(trace, "white"))).sum(0))
-        assert heat.figures["completeness_error"] < 1e-9
+        assert heat.figures["completeness_error_percent"] < 1e-9
         assert heat.figures["standard_error"] < 1e-12
     noisy = run("gradient_shap", trace, 1, sigma=0.5, samples=5)
-    assert noisy.figures["completeness_error"] < 1e-9
+    assert noisy.figures["completeness_error_percent"] < 1e-9
     assert noisy.figures["standard_error"] > 0
 
 
@@ -208,7 +208,7 @@ def test_squares_are_completed_and_the_standard_error_does_not_promise_too_much(
     heats = [run("gradient_shap", trace, 0, seed=seed, **settings) for seed in range(10)]
     scatter = np.sqrt(np.mean([(heat.values - wanted) ** 2 for heat in heats]))
     assert scatter <= heats[0].figures["standard_error"] < 0.1 * wanted.max()
-    assert all(heat.figures["completeness_error"] < 5 for heat in heats)
+    assert all(heat.figures["completeness_error_percent"] < 5 for heat in heats)
 
 
 def test_more_draws_come_nearer_to_integrated_gradients() -> None:

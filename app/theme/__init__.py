@@ -11,9 +11,13 @@ STYLES = [Path(__file__).with_name(name) for name in ("page.css", "compare.css")
 FRAME = Path(__file__).with_name("frame.css")
 
 
+EXACT = Path(__file__).with_name("exact.js")
+
+
 def head() -> str:
-    """What goes into the page's head: the style of the outermost frame."""
-    return f"<style>{FRAME.read_text(encoding='utf-8')}</style>"
+    """What goes into the page's head: the style of the outermost frame, and a script."""
+    style, script = (path.read_text(encoding="utf-8") for path in (FRAME, EXACT))
+    return f"<style>{style}</style><script>{script}</script>"
 
 
 def theme() -> gr.themes.Base:

@@ -6,6 +6,7 @@ const playButton = $('.play');
 let player = 0;
 const labelPlay = () => {
   playButton.textContent = fill(calm.matches ? 'attention_play_step' : run ? 'attention_stop' : 'attention_play');
+  extentMenu.disabled = Boolean(run);  // a run has a scale of its own
   playButton.hidden = !facts || facts.blocks < 2;
 };
 const endRun = () => {

@@ -21,7 +21,7 @@ def feature_pca(
 
     The features are centred on the patches' mean. An axis points where its largest loading is
     positive. An axis along which nothing but rounding varies is zero. The figure
-    ``explained_variance`` is the three axes' share of the variance, in per cent.
+    ``explained_variance_percent`` is the three axes' share of the variance, in per cent.
     """
     features = token_features(trace, progress, block, at)[trace.prefix :]  # (h·w, width)
     rounding = torch.finfo(trace.pixels.dtype).eps * float(features.norm())
@@ -29,7 +29,7 @@ def feature_pca(
     return Finding(
         places.reshape(*trace.grid, COMPONENTS).numpy(),
         kind="rgb",
-        figures={"explained_variance": 100 * explained},
+        figures={"explained_variance_percent": 100 * explained},
     )
 
 

@@ -89,7 +89,7 @@ def gradient_shap(
         values.cpu().numpy(),
         kind="pixels" if resolution == "pixel" else "grid",
         figures={
-            "completeness_error": error,
+            "completeness_error_percent": error,
             "score_difference": abs(difference),
             "standard_error": uncertain,
         },

@@ -28,7 +28,7 @@ def integrated_gradients(
     """(x − x') ∫ ∂y/∂x along the straight way from the baseline x', Σ over channels; signed.
 
     Complete: the values sum to y(x) − y(x'). How far they miss it is reported as
-    ``completeness_error`` in per cent of that difference.
+    ``completeness_error_percent`` in per cent of that difference.
     """
     # Captum brings pyplot along, a second of start-up: only when it is used.
     from captum.attr import IntegratedGradients
@@ -58,7 +58,7 @@ def integrated_gradients(
         trace,
         attributions[0].sum(0),
         resolution,
-        figures={"completeness_error": error, "score_difference": difference},
+        figures={"completeness_error_percent": error, "score_difference": difference},
         notes=notes,
     )
 

@@ -32,8 +32,8 @@ def token_norm(
     """‖x‖₂ of each patch token x of the stream leaving a block: (h, w).
 
     Outliers, the artifacts that models keep global information in, are counted in the figure
-    ``outlier_share`` (per cent of the patches; ``outlier_threshold`` is the length above which
-    a token is one). mask "outliers": they are zero, and the rest is divided by its sum.
+    ``outlier_share_percent`` (of the patches; ``outlier_threshold`` is the length above which a
+    token is one). mask "outliers": they are zero, and the rest is divided by its sum.
     """
     tokens = token_features(trace, progress, block, "output")[trace.prefix :]
     norms = tokens.norm(dim=1)  # (h·w,)
@@ -59,7 +59,7 @@ def token_norm(
     return Finding(
         norms.reshape(trace.grid).numpy(),
         figures={
-            "outlier_share": 100 * count / len(outliers),
+            "outlier_share_percent": 100 * count / len(outliers),
             "outlier_threshold": threshold,
         },
         notes=notes,
