@@ -56,16 +56,18 @@ def has_chinese(figure: Figure) -> bool:
 
 def needs_chinese(text: str) -> bool:
     """Whether this machine's Chinese font has more of the letters than Matplotlib's own has."""
-    if text.isascii():
-        return False
-    lacking = _lacking(_own(), text)
-    if not lacking:
+    if usual(text):
         return False
     font = chinese_font()
     if font is None:
         _warn_once()
         return False
-    return _lacking(_path(font), text) < lacking
+    return _lacking(_path(font), text) < _lacking(_own(), text)
+
+
+def usual(text: str) -> bool:
+    """Whether Matplotlib's own font has all letters of a text."""
+    return text.isascii() or not _lacking(_own(), text)
 
 
 def _own() -> str:
