@@ -79,7 +79,7 @@ def head(view: View) -> Shown:
     """One number a class: the pooled vector laid over the class's weights."""
     anatomy = view.anatomy
     index = view.trace.top(1)[0][0]
-    pooled, weights = anatomy.pooled.double(), anatomy.head_weight[index].double()
+    pooled, weights = (t.cpu().double() for t in (anatomy.pooled, anatomy.head_weight[index]))
     products = pooled * weights
     bias, logit = float(anatomy.head_bias[index]), float(anatomy.tensor("logits")[index])
     strong = products.abs().topk(min(6, len(products))).indices.tolist()
@@ -118,7 +118,7 @@ def head(view: View) -> Shown:
 def logits(view: View) -> Shown:
     """The model's answer: logits, and what softmax makes of them."""
     trace = view.trace
-    answer = view.anatomy.tensor("logits").double()
+    answer = view.anatomy.tensor("logits").cpu().double()
     top = trace.top(ANSWERS)
     rows = [(view.label(i), p, f"{percent(p)} <small>{number(float(answer[i]))}</small>")
             for i, _, p in top]  # fmt: skip

@@ -35,7 +35,7 @@ def scores(view: View) -> Shown:
     b, h, i, block = view.block, view.head, view.query, view.anatomy.block(view.block)
     row = view.anatomy.scores(b, h, i)
     pair = _pair(view)
-    q, k = block.q[h, pair].double(), block.k[h, pair].double()
+    q, k = block.q[h, pair].cpu().double(), block.k[h, pair].cpu().double()
     d = q.shape[-1]
     dots = q @ k.T
     mean = float(row.mean())
@@ -75,7 +75,7 @@ def softmax(view: View) -> Shown:
     """The scores turned into shares that sum to 1."""
     b, h, i = view.block, view.head, view.query
     row = view.anatomy.row(f"attention.{b}", h, i)
-    raw = view.anatomy.scores(b, h, i).double()
+    raw = view.anatomy.scores(b, h, i).cpu().double()
     order = row.topk(min(LIKELIEST, len(row))).indices.tolist()
     pair = _pair(view)
     highest = float(raw.max())
@@ -119,8 +119,9 @@ def values(view: View) -> Shown:
         name = view.say("anatomy_value", token=view.name(j), share=percent(float(row[j])))
         detail += vector(view, name, f"v.{b}", h, j, limit=limit)
     width = block.v.shape[-1]
-    mixed = (row.double() @ block.v[h].double())[:2]
-    two = [float(row[j]) * block.v[h, j, :2].double() for j in order[:2]]
+    v = block.v[h].cpu().double()
+    mixed = (row.cpu().double() @ v)[:2]
+    two = [float(row[j]) * v[j, :2] for j in order[:2]]
     rest = mixed - sum(two)
     if view.anatomy.support("merge") and block.heads is not None:
         detail += vector(view, view.say("anatomy_merged"), f"heads.{b}", i)

@@ -81,7 +81,7 @@ def mlp(view: View) -> Shown:
     if block.norm2 is not None:
         detail += vector(view, view.say("anatomy_normed"), f"norm2.{b}", i)
     if block.hidden is not None:
-        share = float((block.hidden[i] > 0).double().mean())
+        share = float((block.hidden[i] > 0).cpu().double().mean())
         detail += vector(view, view.say("anatomy_hidden"), f"hidden.{b}", i)
         detail += paragraph(
             view.say("anatomy_active", percent=percent(share), count=block.hidden.shape[1])

@@ -180,11 +180,11 @@ def positions(view: View) -> Shown:
     notes: list[str] = []
     cells, under = None, ""
     if anatomy.has_positions:
-        patches_only = added[trace.prefix :].double()
+        patches_only = added[trace.prefix :].cpu().double()
         cosine = torch.nn.functional.cosine_similarity(
             patches_only, patches_only[view.patch : view.patch + 1], dim=-1
         )
-        cells = strip(cosine.cpu().numpy(), 1.0)[0]
+        cells = strip(cosine.numpy(), 1.0)[0]
         under = scale_bar("\N{MINUS SIGN}1", "1", signed=True)
         under += paragraph(view.say("anatomy_alike"), "vs-state")
     else:

@@ -84,6 +84,7 @@ class Look:
             "start": self.start,
             "decides": self.decision is not None,
             "rolled": self.rolled is not None,
+            "rolled_most": ROLLED_TOKENS,
             "whole": self.whole,
             "distance": np.round(self.figures.distance, 2).tolist(),
             "entropy": np.round(self.figures.entropy, 4).tolist(),

@@ -35,6 +35,7 @@ TEXTS = (
     "attention_mean",
     "attention_rolled",
     "attention_rolled_menu",
+    "attention_rolled_none",
     "attention_scale",
     "attention_own",
     "attention_fixed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from app.texts import of_method, say, tell, texts
+from app.texts import language, of_method, say, tell, told
 from explainers import HeatMap, methods
 from explainers.heatmap import Target
 from explainers.models.labels import short
@@ -114,7 +114,7 @@ def _figures(lang: str, heat: HeatMap) -> list[str]:
     lines = []
     if heat.prefix_share is not None:
         lines.append(say(lang, "figure_prefix", percent=f"{100 * heat.prefix_share:.1f}"))
-    named, said = texts(lang)["figures"], {getattr(note, "key", "") for note in heat.notes}
+    named, said = told(language(lang), "figures"), {getattr(note, "key", "") for note in heat.notes}
     for name, value in heat.figures.items():
         if name in IN_NOTES and IN_NOTES[name] in said:
             continue

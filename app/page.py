@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import gradio as gr
@@ -21,6 +20,7 @@ from app import (
     explain_tab,
     inside_tab,
     link_events,
+    page_language,
 )
 from app.allocator import share_freed_memory
 from app.api import add_endpoints
@@ -30,6 +30,7 @@ from app.loader import Given, Loader, resolve
 from app.streamed_blocks import StreamedBlocks
 from app.studio import Studio
 from app.texts import LANGUAGES, browser_texts
+from app.texts.languages import ENGLISH
 from app.theme import STYLES, head, theme
 from app.widgets import Widgets
 from app.wiring import connect
@@ -69,7 +70,7 @@ class Page:
             "theme": theme(),
             "css_paths": STYLES,
             "head": head(),
-            "js": _LANGUAGE.replace("FIXED", json.dumps(self._lang)),
+            "js": page_language.at_load(self._lang),
             "max_file_size": "64mb",
             "show_error": False,
             "run_history": False,
@@ -92,9 +93,9 @@ class Page:
                     gr.HTML(t("privacy"), elem_classes="vs-privacy")
                 with gr.Column(elem_classes="vs-language", scale=0, min_width=176):
                     lang = gr.Dropdown(
-                        [(name, code) for code, name in LANGUAGES.items()],
-                        value=self._lang or "en",
-                        label="Language / 语言",
+                        [(known.name, code) for code, known in LANGUAGES.items()],
+                        value=self._lang or ENGLISH,
+                        label=" / ".join(known.word for known in LANGUAGES.values()),
                         filterable=False,
                         elem_id="vs-lang",
                     )
@@ -113,7 +114,7 @@ class Page:
                 with gr.Tab(t("tab_compare"), id="compare") as places["compare"]:
                     compare = compare_tab.build(t, table, self._menu(model))
             file = gr.DownloadButton(visible="hidden")
-            lang.change(None, lang, None, js=_SWITCH, api_visibility="private")
+            lang.change(None, lang, None, js=page_language.SWITCH, api_visibility="private")
             self.widgets = Widgets(self.studio, t, lang, chooser, tab, inside, file)
             attention_events.connect(self.widgets, self._attention, looks)
             compare_events.connect(self.widgets, compare, places["compare"])
@@ -124,7 +125,7 @@ class Page:
                 self.widgets, demo, chooser.links, tabs, anatomy, compare, self._attention
             )
             if self._lang is None:
-                demo.load(None, None, lang, js=_CURRENT, api_visibility="private")
+                demo.load(None, None, lang, js=page_language.CURRENT, api_visibility="private")
             add_endpoints(self.studio)
         return demo
 
@@ -138,29 +139,3 @@ class Page:
         if all(name != model for _, name in entries):
             entries.insert(0, (f"● {model}", model))
         return entries
-
-
-_LANGUAGE = """() => {
-  window.vitscopeLanguage = (want) => {
-    const known = (code) => /^zh/i.test(code || '') ? 'zh' : 'en';
-    const fixed = FIXED;
-    const chosen = want || new URLSearchParams(location.search).get('lang')
-      || localStorage.getItem('vitscope-lang') || fixed || navigator.language;
-    const code = known(chosen);
-    if (want) localStorage.setItem('vitscope-lang', code);
-    const core = performance.getEntriesByType('resource').map(entry => entry.name)
-      .find(name => /\\/assets\\/core-[^/]*\\.js/.test(name));
-    if (core) import(core).then(module => module.changeLocale(code === 'zh' ? 'zh-CN' : 'en'));
-    return code;
-  };
-  window.vitscopeLanguage();
-  document.addEventListener('focusin', (event) => {
-    if (event.target.matches('input[role=combobox]:not([readonly])')) event.target.select();
-  });
-}"""
-"""Sets the language at load: chosen before on this browser, else the browser's own. Gradio by
-itself knows only zh-CN and zh-TW of the Chinese codes, and forgets a choice. Besides, typing
-into a menu searches at once instead of adding to the name that stands there."""
-
-_SWITCH = "(code) => { window.vitscopeLanguage(code); }"
-_CURRENT = "() => window.vitscopeLanguage()"

@@ -1,12 +1,12 @@
-"""What the page says, in each language: one JSON file a language.
+"""What the page says, in each language: one JSON file a language, found by itself.
 
 `en.json` holds the page's own texts; the library's sentences, method titles and meanings are
-English in the library itself. The other files hold both, found by key and by method name.
+English in the library itself. The other files hold both, found by key and by method name; what
+one lacks is said in English.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -14,11 +14,14 @@ from typing import Any
 
 import gradio as gr
 
+from app.texts.languages import ENGLISH, chosen, listed, read
 from explainers.registry import Method, Parameter
 from explainers.sentence import Sentence
 
-LANGUAGES = {"en": "English", "zh": "中文"}
-"""Language code → its own name, as the switch shows it."""
+FOLDER = Path(__file__).parent
+
+LANGUAGES = listed(FOLDER)
+"""A file's name → what the language says of itself, in the order of the switch."""
 
 PATCHES = 196
 """Patches of the usual photo, for judging what a method costs."""
@@ -30,19 +33,23 @@ FREE = 3
 @cache
 def texts(lang: str) -> dict[str, Any]:
     """The contents of one language's file."""
-    path = Path(__file__).with_name(f"{lang}.json")
-    return json.loads(path.read_text(encoding="utf-8"))
+    return read(FOLDER, lang)
+
+
+@cache
+def told(lang: str, part: str) -> Mapping[str, str]:
+    """The texts of one part, "page" or "figures", each in English where the file lacks it."""
+    return {**texts(ENGLISH)[part], **texts(lang).get(part, {})}
 
 
 def language(code: object) -> str:
     """The language for a browser's or a visitor's code: "zh-HK" → "zh", anything odd → "en"."""
-    short = str(code or "").replace("_", "-").split("-")[0].lower()
-    return short if short in LANGUAGES else "en"
+    return chosen(LANGUAGES, str(code or ""))
 
 
 def say(lang: str, key: str, **values: object) -> str:
     """A text of the page in ``lang`` with its values filled in."""
-    template: str = texts(language(lang))["page"][key]
+    template: str = told(language(lang), "page")[key]
     return template.format(**values) if values else template
 
 
@@ -87,13 +94,13 @@ def browser_texts(methods: Mapping[str, Method]) -> gr.I18n:
     """
     tables = {}
     for lang in LANGUAGES:
-        table = dict(texts(lang)["page"])
+        table = dict(told(lang, "page"))
         for method in methods.values():
             title = of_method(lang, method, "title")
             table[f"method.{method.name}"] = title
             cost = method.cost(method.defaults, PATCHES)
-            told = table["tick_passes"].format(passes=f"{cost:.0f}")
-            table[f"tick.{method.name}"] = f"{title} · {told}" if cost > FREE else title
+            costing = table["tick_passes"].format(passes=f"{cost:.0f}")
+            table[f"tick.{method.name}"] = f"{title} · {costing}" if cost > FREE else title
             for parameter in method.parameters:
                 key = f"parameter.{method.name}.{parameter.name}"
                 table[key] = of_parameter(lang, method, parameter)

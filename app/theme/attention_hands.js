@@ -10,6 +10,14 @@ const setBlock = (value) => {
   drawAll();
 };
 const setHead = (value) => { head = value; headMenu.value = String(value); drawAll(); };
+// Browsers cut a click's place to whole CSS pixels, which on a zoomed page may lie in the neighbour of
+// the patch pointed at; where the pointer was let go, they tell exactly.
+let lifted = null;
+board.addEventListener('pointerup', (event) => { lifted = event; });
+const exact = (click) => {
+  const near = lifted && Math.hypot(lifted.clientX - click.clientX, lifted.clientY - click.clientY) < 2;
+  return near ? lifted : click;
+};
 const tokenAt = (event) => {
   const box = photo.getBoundingClientRect(), [h, w] = facts.grid;
   const [l, t, r, b] = onStage(box.width, box.height);
@@ -21,7 +29,7 @@ const tokenAt = (event) => {
 photo.addEventListener('pointermove', (event) => { if (facts) setQuery(tokenAt(event), false); });
 photo.addEventListener('pointerleave', () => { if (facts) setQuery(null, false); });
 photo.addEventListener('click', (event) => {
-  const token = facts && tokenAt(event);
+  const token = facts && tokenAt(exact(event));
   if (token !== null && token !== undefined) setQuery(token, true);
 });
 const move = (down, right) => {
@@ -38,7 +46,7 @@ const move = (down, right) => {
 };
 const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const nextHead = (step) => {
-  const all = [...headMenu.options].map((option) => option.value);
+  const all = [...headMenu.options].filter((option) => !option.disabled).map((option) => option.value);
   const at = (all.indexOf(String(head)) + step + all.length) % all.length;
   setHead(/^\d+$/.test(all[at]) ? Number(all[at]) : all[at]);
 };
@@ -59,9 +67,9 @@ board.addEventListener('keydown', (event) => {
 });
 sheet.addEventListener('click', (event) => {
   if (!facts) return;
-  const m = layout(), box = sheet.getBoundingClientRect(), k = m.width / box.width;
-  const column = Math.floor(((event.clientX - box.left) * k - m.left) / (m.cell + m.gap));
-  const line = Math.floor(((event.clientY - box.top) * k - m.top) / (m.tall + m.gap));
+  const m = layout(), box = sheet.getBoundingClientRect(), k = m.width / box.width, at = exact(event);
+  const column = Math.floor(((at.clientX - box.left) * k - m.left) / (m.cell + m.gap));
+  const line = Math.floor(((at.clientY - box.top) * k - m.top) / (m.tall + m.gap));
   if (line < 0 || line >= facts.blocks || column >= facts.heads) return;
   open(line, column < 0 ? 'mean' : column);
 });

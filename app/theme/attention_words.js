@@ -19,9 +19,10 @@ const label = () => {
   $('.block [data-step="-1"]').setAttribute('aria-label', fill('attention_block_down'));
   $('.block [data-step="1"]').setAttribute('aria-label', fill('attention_block_up'));
   headMenu.replaceChildren();
-  const add = (value, text) => headMenu.append(new Option(text, value));
+  const add = (value, text) => { const made = new Option(text, value); headMenu.append(made); return made; };
   add('mean', fill('attention_mean'));
   if (facts.rolled) add('rolled', fill('attention_rolled_menu'));
+  else add('rolled', fill('attention_rolled_none', { most: facts.rolled_most })).disabled = true;
   for (let k = 0; k < facts.heads; k++) add(String(k), fill('attention_head_n', { head: k }));
   if (head === 'rolled' && !facts.rolled) head = 'mean';
   headMenu.value = String(head);

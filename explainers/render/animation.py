@@ -12,7 +12,8 @@ from typing import Any, Literal
 from PIL import Image, ImageDraw
 
 from explainers.heatmap import HeatMap
-from explainers.render.legend import INK, PAPER, colour_bar, text_font
+from explainers.render.fonts import text_font
+from explainers.render.legend import INK, PAPER, colour_bar
 from explainers.render.overlay import overlay
 from explainers.render.scale import shared_limit
 from explainers.render.sheet import wrapped
@@ -61,11 +62,14 @@ def frames(
             )
         )
     limit = shared_limit(heats) if limit is None else limit
-    font, line = text_font(LETTER), round(LETTER * 1.4)
-    texts = [wrapped(caption, font, width - 2 * LETTER) for caption in captions]
+    fonts, line = [text_font(LETTER, caption) for caption in captions], round(LETTER * 1.4)
+    texts = [
+        wrapped(caption, font, width - 2 * LETTER)
+        for caption, font in zip(captions, fonts, strict=True)
+    ]
     room = line * max(len(lines) for lines in texts) + LETTER
     found = []
-    for heat, lines in zip(heats, texts, strict=True):
+    for heat, lines, font in zip(heats, texts, fonts, strict=True):
         picture = overlay(heat, limit=limit, width=width, **options)
         bar = colour_bar(heat, options.get("colours"), limit, width=width)
         frame = Image.new("RGB", (width, picture.height + room + bar.height), PAPER)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 
 import numpy as np
-from matplotlib import font_manager
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
+
+from explainers.render.fonts import chinese_font
 
 INK = (117, 117, 117)
 """Grey with a contrast of at least 4.5 to 1 on white and on black alike."""
@@ -37,16 +37,6 @@ WORDS: Mapping[str, str] = {
     "chart_pixels": "pixels",
 }
 """What charts say, in English; a page hands in the same keys in its own language."""
-
-_CHINESE = ("Noto Sans CJK SC", "Source Han Sans SC", "WenQuanYi Micro Hei", "Microsoft YaHei")
-_CHINESE_TOO = ("PingFang SC", "Hiragino Sans GB", "SimHei", "Droid Sans Fallback")
-
-
-@cache
-def chinese_font() -> str | None:
-    """A font of this machine that knows Chinese; None where there is none."""
-    known = {entry.name for entry in font_manager.fontManager.ttflist}
-    return next((name for name in (*_CHINESE, *_CHINESE_TOO) if name in known), None)
 
 
 def transparent(figure: Figure) -> Image.Image:

@@ -15,7 +15,7 @@ from matplotlib.image import AxesImage
 from PIL import Image, ImageDraw
 
 from explainers.render.chart_style import INK, WORDS, transparent
-from explainers.render.legend import text_font
+from explainers.render.fonts import text_font
 from explainers.views.filters import FilterGrid
 from explainers.views.positions import PositionSimilarity
 

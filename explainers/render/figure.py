@@ -13,6 +13,7 @@ from PIL import Image
 from explainers.heatmap import HeatMap
 from explainers.render.colours import check_colours, colour_table
 from explainers.render.figure_files import file_bytes
+from explainers.render.fonts import families
 from explainers.render.legend import number, ticks
 from explainers.render.npz import about, to_json
 from explainers.render.overlay import overlay, widest
@@ -47,7 +48,8 @@ def heat_figure(heat: HeatMap, **options: Any) -> Figure:
     right.imshow(drawn, interpolation="none")
     for axes, title in ((left, heat.photo.name), (right, caption(heat))):
         axes.set_axis_off()
-        axes.set_title(title, fontsize=9, parse_math=False)  # a $ in a name is no formula
+        # a $ in a name is no formula
+        axes.set_title(title, fontsize=9, parse_math=False, fontfamily=families(title))
     if heat.kind != "rgb":
         _add_bar(figure, heat, options)
     return figure

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import matplotlib
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
 from explainers.heatmap import HeatMap
 from explainers.render.colours import check_colours, colour_table
+from explainers.render.fonts import text_font
 from explainers.render.scale import Scale, channel, make_scale
 
 INK = (40, 40, 40)
 PAPER = (255, 255, 255)
-
-
-def text_font(size: int) -> ImageFont.FreeTypeFont:
-    """Matplotlib's own font, which knows more letters than Pillow's and is always there.
-
-    Opened anew each time: an open font must not be used by two threads at once.
-    """
-    path = Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
-    return ImageFont.truetype(str(path), size)
 
 
 def number(value: float) -> str:

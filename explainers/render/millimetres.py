@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from explainers.render.legend import text_font
+from explainers.render.fonts import families, text_font
 from explainers.render.sheet import wrapped
 
 MM = 25.4
@@ -35,14 +35,20 @@ class Page:
         box = x / self.width, bottom, width / self.width, height / self.height
         return self.figure.add_axes(box)
 
-    def text(self, x: float, y: float, text: str, size: float, **style: Any) -> None:
-        """Text below ``y``, its letters ``size`` points high."""
+    def text(
+        self, x: float, y: float, text: str, size: float, whole: str = "", **style: Any
+    ) -> None:
+        """Text below ``y``, its letters ``size`` points high.
+
+        whole: what the text is one line of, where it is a line; it is set in the font of that.
+        """
         self.figure.text(
             x / self.width,
             1 - y / self.height,
             text,
             fontsize=size,
             va="top",
+            fontfamily=families(whole or text),
             parse_math=False,  # a $ in a name is no formula
             **style,
         )
@@ -61,10 +67,10 @@ def letter_height(size: float) -> float:
 
 def text_width(text: str, size: float) -> float:
     """Width in mm of a text ``size`` points high."""
-    return text_font(_MEASURED).getlength(text) / _MEASURED * letter_height(size)
+    return text_font(_MEASURED, text).getlength(text) / _MEASURED * letter_height(size)
 
 
 def text_lines(text: str, size: float, width: float) -> list[str]:
     """The text in lines of at most ``width`` mm."""
     room = max(1, int(width / letter_height(size) * _MEASURED))
-    return wrapped(text, text_font(_MEASURED), room)
+    return wrapped(text, text_font(_MEASURED, text), room)

@@ -104,7 +104,8 @@ def plate(panels: Sequence[Panel], layout: Layout) -> Figure:
             if layout.letters:
                 page.text(left, first, letter(index), layout.font, fontweight="bold")
             for place, text in enumerate(titles[index]):
-                page.text(left + indent, first + place * line, text, layout.font)
+                at = left + indent, first + place * line
+                page.text(*at, text, layout.font, whole=panels[index].title)
             picture = _picture(panels[index], side, layout.dpi)
             page.picture(picture, left, top + above, side, side * _tall(panels[index]))
             legends[index].draw(page, left, top + above + side * _tall(panels[index]))

@@ -10,7 +10,8 @@ from PIL import Image, ImageDraw, ImageFont
 from explainers.heatmap import HeatMap
 from explainers.image import Photo
 from explainers.render.figure import caption
-from explainers.render.legend import INK, PAPER, colour_bar, text_font
+from explainers.render.fonts import text_font
+from explainers.render.legend import INK, PAPER, colour_bar
 from explainers.render.overlay import overlay
 from explainers.sentence import Sentence
 
@@ -47,8 +48,9 @@ def contact_sheet(
     columns = min(columns, len(items))
     pictures = [_picture(item, tile, options) for item, _ in items]
     legends = [_legend(item, tile, options) if bars else None for item, _ in items]
-    font, gap, line = text_font(LETTER), 14, round(LETTER * 1.4)
-    captions = [wrapped(text, font, tile) for _, text in items]
+    gap, line = 14, round(LETTER * 1.4)
+    fonts = [text_font(LETTER, text) for _, text in items]
+    captions = [wrapped(text, font, tile) for (_, text), font in zip(items, fonts, strict=True)]
     height = gap + (2 * line if title else 0)
     tops = []  # of each row's captions
     starts = range(0, len(items), columns)
@@ -60,7 +62,7 @@ def contact_sheet(
         height += max((legend.height for legend in legends[row] if legend), default=0) + gap
     sheet = Image.new("RGB", (gap + columns * (tile + gap), height), PAPER)
     pen = ImageDraw.Draw(sheet)
-    pen.text((gap, gap), title, INK, text_font(round(LETTER * 1.3)))
+    pen.text((gap, gap), title, INK, text_font(round(LETTER * 1.3), title))
     for top, start in zip(tops, starts, strict=True):
         row = slice(start, start + columns)
         room = line * max(len(lines) for lines in captions[row])
@@ -68,7 +70,8 @@ def contact_sheet(
             lines, legend = captions[row][column], legends[row][column]
             x = gap + column * (tile + gap)
             for number, text in enumerate(lines):
-                pen.text((x, top + room - line * (len(lines) - number)), text, INK, font)
+                y = top + room - line * (len(lines) - number)
+                pen.text((x, y), text, INK, fonts[start + column])
             y = top + room + LETTER // 2
             sheet.paste(picture, (x + (tile - picture.width) // 2, y))
             if legend:
@@ -83,15 +86,16 @@ def with_legend(heat: HeatMap, **options: Any) -> Image.Image:
     """
     picture = overlay(heat, **options)
     letter = max(11, round(picture.width / 40))
-    font, line = text_font(letter), round(letter * 1.4)
-    lines = wrapped(caption(heat), font, picture.width - letter)
+    text, line = caption(heat), round(letter * 1.4)
+    font = text_font(letter, text)
+    lines = wrapped(text, font, picture.width - letter)
     bar = _legend(heat, picture.width, options)
     top = line * len(lines) + letter // 2
     foot = bar.height if bar else 0
     sheet = Image.new("RGB", (picture.width, top + picture.height + foot), PAPER)
     pen = ImageDraw.Draw(sheet)
-    for number, text in enumerate(lines):
-        pen.text((letter // 2, letter // 4 + number * line), text, INK, font)
+    for number, part in enumerate(lines):
+        pen.text((letter // 2, letter // 4 + number * line), part, INK, font)
     sheet.paste(picture, (0, top))
     if bar:
         sheet.paste(bar, (0, top + picture.height))

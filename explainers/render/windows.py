@@ -6,7 +6,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from explainers.heatmap import HeatMap
 from explainers.models.labels import short
-from explainers.render.legend import text_font
+from explainers.render.fonts import text_font
 
 LINE, CASING, GROUND = (255, 255, 255), (0, 0, 0), (20, 20, 20)
 SMALLEST, LARGEST = 9, 26
@@ -46,7 +46,7 @@ def _label(
     size = min(LARGEST, round(width / 12))
     if size < SMALLEST:
         return
-    font = text_font(size)
+    font = text_font(size, name)
     text = _fitted(name, percent, font, room)
     pad = max(2, size // 4)
     left, top, right, bottom = font.getbbox(text)

@@ -71,8 +71,10 @@ class Anatomy:
         The weighted sum of filters whose projection is the same (the smallest one, by least
         squares): what of the pixels the projection has kept.
         """
-        rest = (self.embedding - self.filter_bias).double()
-        return (rest @ torch.linalg.pinv(self.filters.double()).T).to(self.patches.dtype)
+        # on the CPU, as there is no float64 on some accelerators
+        rest = (self.embedding - self.filter_bias).cpu().double()
+        back = torch.linalg.pinv(self.filters.cpu().double()).T
+        return (rest @ back).to(self.patches.dtype).to(self.patches.device)
 
     @cached_property
     def prefix_tokens(self) -> Tensor | None:

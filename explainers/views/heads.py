@@ -90,19 +90,20 @@ def _figures_of(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
 def _block_figures(trace: Trace, block: int) -> tuple[np.ndarray, np.ndarray]:
     """(distance, entropy) of a block's heads, each (heads,)."""
     call, device = trace.calls[block], trace.pixels.device
-    between = _between(trace, block).to(device)  # (queries' patches, keys' patches)
+    between = _between(trace, block)  # (queries' patches, keys' patches), on the CPU
     first_query = call.rows_count - between.shape[0]
     first_key = call.columns_count - between.shape[1]
     distance = torch.zeros(call.heads, dtype=torch.float64)
     entropy = torch.zeros_like(distance)
     for rows, (attention,) in call.chunks(torch.arange(call.rows_count, device=device)):
-        entropy += torch.special.entr(attention).sum((1, 2)).double().cpu()  # (H, rows, N)
+        spread = torch.special.entr(attention).sum((1, 2))  # of (heads, rows, N)
+        entropy += spread.cpu().double()  # there is no float64 on some accelerators
         patches = rows >= first_query
         on_patches = attention[:, patches, first_key:]
         whole = on_patches.sum(2).clamp_min(torch.finfo(attention.dtype).tiny)
-        places = between[rows[patches] - first_query].to(attention.dtype)
+        places = between[rows[patches].cpu() - first_query].to(attention.dtype).to(device)
         reach = (on_patches * places).sum(2) / whole
-        distance += reach.sum(1).double().cpu()
+        distance += reach.sum(1).cpu().double()
     scale = float(np.log(call.columns_count)) * call.rows_count
     return (distance / between.shape[0]).numpy(), (entropy / scale).numpy()
 

@@ -40,13 +40,14 @@ def lens(trace: Trace) -> Lens:
     logit lens", 2020. ModelError where the features between the blocks are not read."""
     tokens = [trace.features("input", block) for block in range(trace.depth)]
     tokens.append(trace.features("output", trace.depth - 1))
-    weights = trace.model.adapter.decision_weights(trace.tokens).to(tokens[0].device)
-    vectors = torch.stack([weights @ stream.double() for stream in tokens])  # (blocks + 1, width)
+    weights = trace.model.adapter.decision_weights(trace.tokens)
+    # on the CPU, as there is no float64 on some accelerators: (blocks + 1, width)
+    vectors = torch.stack([weights @ stream.cpu().double() for stream in tokens])
     similarity = torch.nn.functional.cosine_similarity(vectors, vectors[-1:], dim=-1)
     support = lens_support(trace)
     stages = trace.model.adapter.stages() if support else None
     logits = None if stages is None else torch.cat([stages.head(each[None]) for each in tokens])
-    return Lens(similarity.cpu().numpy(), logits, support)
+    return Lens(similarity.numpy(), logits, support)
 
 
 @torch.no_grad()
