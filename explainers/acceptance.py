@@ -65,8 +65,7 @@ def accept(model: VisionModel, capture: Capture, pixels: Tensor) -> Support:
                 expected=adapter.checks,
             ),
         )
-    worst = max(capture.deviations, default=float("inf"))
-    if math.isnan(worst):
+    if any(map(math.isnan, capture.deviations)):
         return Support(
             False,
             Sentence(
@@ -75,6 +74,7 @@ def accept(model: VisionModel, capture: Capture, pixels: Tensor) -> Support:
                 "weights for such numbers.",
             ),
         )
+    worst = max(capture.deviations, default=float("inf"))
     if not worst <= _TOLERANCE.get(model.dtype, 1e-5):
         return Support(
             False,
