@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from app import cards, handlers
-from app.api import explain_photo
+from app.api_explain import explain_photo
 from app.explaining import Answered, Ended, Event, Mapped, Refused, Working, explaining
 from app.keys import trace_bytes
 from app.page import Page
@@ -389,20 +389,18 @@ def test_the_endpoint_takes_nulls_and_names_what_is_missing(
 ) -> None:
     desk = studio.desks.of("a")
     studio.models.add("embedded", wrap_model(tiny_vit(), labels=LABELS, name="embedded"))
-    answer, pictures, file = explain_photo("en", studio, desk, str(photo_file), *[None] * 4)
+    answer, pictures, file = explain_photo(studio, desk, str(photo_file), *[None] * 4)
     assert len(answer["top"]) == 5
     assert len(pictures) == 1
     assert file is not None
     assert file.endswith("maps.npz")
     studio.models.add("headless", wrap_model(tiny_vit(num_classes=0)))
     for model, names in (("embedded", " , "), ("headless", "saliency")):
-        answer, pictures, file = explain_photo(
-            "en", studio, desk, str(photo_file), model, names, "", ""
-        )
+        answer, pictures, file = explain_photo(studio, desk, str(photo_file), model, names, "", "")
         assert (pictures, file) == ([], None)
         assert [*answer["refused"]] == [name for name in (names,) if model == "headless"]
     with pytest.raises(PhotoError, match="No photo came"):
-        explain_photo("en", studio, desk, None, "embedded", "rollout", "", "")
+        explain_photo(studio, desk, None, "embedded", "rollout", "", "")
 
 
 @pytest.mark.parametrize("name", ["photo.heic", "photo.tiff"])
@@ -651,7 +649,8 @@ def test_every_control_has_a_name_and_public_endpoints_are_few(page: Page) -> No
     public = {
         fn.api_name for fn in page.demo.fns.values() if fn.api_visibility == "public" and fn.fn
     }
-    assert public == {"explain", "methods"}
+    looking = {"explain", "attention", "measure", "compare", "figure", "figure7"}
+    assert public == looking | {"models", "methods", "cost", "recipe", "replay"}
     for block in page.demo.blocks.values():
         if getattr(block, "interactive", None) and not hasattr(block, "variant"):
             assert getattr(block, "label", None), block
