@@ -47,7 +47,7 @@ def add(studio: Studio) -> None:
             target: the class to explain, by index or label; empty for the likeliest
             against: a class to hold it against; empty for none
             size: own (the model's own), whole (the whole photo, nothing cut) or windows of it
-            long_side: pixels of the photo's longer side for whole and windows; null for the usual
+            long_side: the photo's, in pixels; null for its own, 2048 at most, or for two windows
             settings: settings of methods that are not the usual ones: method → setting → value
 
         Returns:
@@ -83,7 +83,7 @@ def add(studio: Studio) -> None:
             target: the class to explain, by index or label; empty for the likeliest
             against: a class to hold it against; empty for none
             size: own (the model's own), whole (the whole photo, nothing cut) or windows of it
-            long_side: pixels of the photo's longer side for whole and windows; null for the usual
+            long_side: the photo's, in pixels; null for its own, 2048 at most, or for two windows
             settings: settings of methods that are not the usual ones: method → setting → value
 
         Returns:

@@ -152,11 +152,12 @@ def test_explain_takes_settings_and_a_size(
     wanted = explain("attention", trace, block=0, head=1)
     assert np.array_equal(made["attention"], wanted.values)
     assert np.array_equal(made["saliency"], explain("saliency", trace, target="lion").values)
-    whole = vits["one"].whole(load_photo(file), 32).trace(load_photo(file))
-    _, _, maps = client.predict(
-        photo, "one", "rollout", size="whole", long_side=32, api_name="/explain"
-    )
-    assert np.array_equal(read_npz(maps)["rollout"], explain("rollout", whole).values)
+    for side in (32, None):
+        whole = vits["one"].whole(load_photo(file), side).trace(load_photo(file))
+        _, _, maps = client.predict(
+            photo, "one", "rollout", size="whole", long_side=side, api_name="/explain"
+        )
+        assert np.array_equal(read_npz(maps)["rollout"], explain("rollout", whole).values)
     _, _, maps = client.predict(
         photo, "one", "rollout", size="windows", long_side=32, api_name="/explain"
     )
