@@ -165,7 +165,7 @@ def connect(page: Widgets, tab: CompareTab, place: gr.Tab) -> None:
 
     def panels(request: gr.Request, values: tuple[Any, ...], with_photos: bool) -> list[Panel]:
         _, display, _ = read(values)
-        return _panels(current(request), display, with_photos)
+        return panels_of(current(request), display, with_photos)
 
     tab.go.click(run, inputs, outputs, **AT_ONCE)
     tab.cancel.click(stop, inputs, outputs, queue=False, **QUIET)
@@ -224,7 +224,7 @@ def _taken(page: Widgets, desk: Desk, source: str) -> str:
     return known
 
 
-def _panels(found: Comparison, display: Display, with_photos: bool) -> list[Panel]:
+def panels_of(found: Comparison, display: Display, with_photos: bool) -> list[Panel]:
     """Photo by photo: the photo itself, then its maps in the order of the table."""
     panels = []
     several = len(found.asked.models) > 1

@@ -64,6 +64,10 @@ class Desk:
     aside: Job | None = None
     """Work that no map waits for; it ends as soon as a map is to be made."""
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    calls: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    """Held by the call of an endpoint that is being answered; the others of the visitor wait."""
+    closing: threading.Timer | None = None
+    """Closes the desk of a program that has not called for a while."""
 
     def next_turn(self) -> int:
         """Begin a new request, which makes all earlier ones of this visitor outdated."""

@@ -7,6 +7,7 @@ import secrets
 import shutil
 import threading
 import time
+import zipfile
 from pathlib import Path
 
 import gradio as gr
@@ -75,6 +76,16 @@ def browser_can_show(path: Path) -> bool:
             return image.format in BROWSER_FORMATS
     except (UnidentifiedImageError, OSError, ValueError):
         return False
+
+
+def unpacked_size(path: Path) -> int:
+    """Bytes of a file; of a zip archive, as NPZ files are, those that it unpacks to."""
+    size = path.stat().st_size
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return max(size, sum(member.file_size for member in archive.infolist()))
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return size
 
 
 def write_png(picture: Image.Image, folder: Path, name: str) -> str:

@@ -22,7 +22,7 @@ from app.anatomy_tab import AnatomyTab, step_of
 from app.attention_tab import AttentionTab
 from app.compare_tab import CompareTab
 from app.errors import guard
-from app.files import adopt
+from app.files import adopt, unpacked_size
 from app.gathering import Updates
 from app.link_panel import LinkPanel
 from app.link_values import PLACE
@@ -36,7 +36,8 @@ from explainers.recipe import open_recipe
 from explainers.sentence import Sentence
 
 LARGEST = 64_000_000
-"""Bytes of a file that a recipe is looked for in; maps of a large photo carry theirs too."""
+"""Bytes of a file that a recipe is looked for in, once unpacked; maps of a large photo carry
+theirs too."""
 
 _TAB = """(...given) => {
   const tab = document.querySelector('#vs-tabs button[role=tab][aria-selected=true]');
@@ -155,7 +156,7 @@ def page_state(told: Any) -> tuple[Any, dict[str, Any]]:
 
 def found_in(path: Path) -> tuple[link_reading.Raw, list[Sentence]]:
     """The view in a file: of a view, or of maps. ValueError where there is none in it."""
-    if path.stat().st_size > LARGEST:
+    if unpacked_size(path) > LARGEST:
         raise ValueError(link_reading.no_view(path))
     if path.suffix.lower() == ".json":
         raw = link_reading.read_file(path)

@@ -184,5 +184,5 @@ def no_view(path: Path) -> Sentence:
     return Sentence(
         "view_none",
         "{path} holds no recipe of a view or of maps; give a file that ViTScope saved.",
-        path=str(path),
+        path=path.name,
     )

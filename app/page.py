@@ -86,6 +86,7 @@ class Page:
         with StreamedBlocks(
             title=TITLE, delete_cache=(600, 3000), analytics_enabled=False, fill_width=True
         ) as demo:
+            add_endpoints(self.studio)  # first: names are given to who comes first
             with gr.Row(elem_classes="vs-head", equal_height=True):
                 with gr.Column(elem_classes="vs-brand", min_width=280):
                     gr.HTML(f"<h1>{TITLE}</h1>")
@@ -126,7 +127,6 @@ class Page:
             )
             if self._lang is None:
                 demo.load(None, None, lang, js=page_language.CURRENT, api_visibility="private")
-            add_endpoints(self.studio)
         return demo
 
     def _menu(self, model: str) -> list[tuple[str, str]]:

@@ -191,6 +191,6 @@ def _none(path: Path) -> RecipeError:
             "recipe_none",
             "{path} holds no recipe that can be followed; give a recipe (.json) or a file of maps "
             "(.npz, .png, .pdf, .svg, .tiff) that ViTScope saved.",
-            path=str(path),
+            path=path.name,
         )
     )

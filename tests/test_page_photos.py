@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from app import handlers
-from app.api import explain_photo
+from app.api_explain import explain_photo
 from app.explaining import explaining
 from app.page import Page
 from app.scene import Scene
@@ -98,20 +98,18 @@ def test_the_endpoint_takes_nulls_and_names_what_is_missing(
 ) -> None:
     desk = studio.desks.of("a")
     studio.models.add("embedded", wrap_model(tiny_vit(), labels=LABELS, name="embedded"))
-    answer, pictures, file = explain_photo("en", studio, desk, str(photo_file), *[None] * 4)
+    answer, pictures, file = explain_photo(studio, desk, str(photo_file), *[None] * 4)
     assert len(answer["top"]) == 5
     assert len(pictures) == 1
     assert file is not None
     assert file.endswith("maps.npz")
     studio.models.add("headless", wrap_model(tiny_vit(num_classes=0)))
     for model, names in (("embedded", " , "), ("headless", "saliency")):
-        answer, pictures, file = explain_photo(
-            "en", studio, desk, str(photo_file), model, names, "", ""
-        )
+        answer, pictures, file = explain_photo(studio, desk, str(photo_file), model, names, "", "")
         assert (pictures, file) == ([], None)
         assert [*answer["refused"]] == [name for name in (names,) if model == "headless"]
     with pytest.raises(PhotoError, match="No photo came"):
-        explain_photo("en", studio, desk, None, "embedded", "rollout", "", "")
+        explain_photo(studio, desk, None, "embedded", "rollout", "", "")
 
 
 @pytest.mark.parametrize("name", ["photo.heic", "photo.tiff"])
