@@ -22,6 +22,7 @@ from app.studio import Studio
 from app.work import Report
 from explainers import HeatMap, PhotoError, VisionModel
 from explainers.heatmap import Target
+from explainers.methods.explain import same_contrast
 from explainers.sentence import Sentence
 
 KEPT = 600.0
@@ -114,6 +115,8 @@ def found(studio: Studio, desk: Desk, request: Request) -> Found:
             refused[event.name] = event.reason
     if answered is None:
         raise Outdated
+    if request.scene.against is not None and answered.against is None:
+        raise ValueError(same_contrast(answered.model.label(request.scene.against)))
     return Found(answered, heats, refused)
 
 

@@ -20,6 +20,7 @@ from app.scene import Request
 from app.studio import Studio
 from app.texts import PATCHES, of_method, say, tell
 from explainers import HeatMap, Photo, methods
+from explainers.methods.explain import same_contrast
 
 
 class Showing:
@@ -156,13 +157,13 @@ class Showing:
         return updates
 
     def _answered(self, event: Answered) -> Updates:
-        lang, chooser, vit = self.lang, self.chooser, event.model
+        chooser, vit = self.chooser, event.model
         self.answered = event
         has_head = vit.classes > 0
         updates: Updates = {
             self.tab.glance: gr.update(visible=self.request.scene.look.kind != "windows"),
             **self._glance(),
-            chooser.class_note: "" if has_head else f"<p>{escape(say(lang, 'no_classes'))}</p>",
+            chooser.class_note: self._class_note(event),
         }
         if not has_head:
             for widget in (chooser.top, chooser.target, chooser.against):
@@ -180,6 +181,15 @@ class Showing:
         updates[chooser.target] = gr.update(value=event.target, **menu)
         updates[chooser.against] = gr.update(value=event.against, **menu)
         return updates
+
+    def _class_note(self, event: Answered) -> str:
+        """Why there is no class to choose, or not the contrast that was chosen."""
+        lang, wanted = self.lang, self.request.scene.against
+        if not event.model.classes:
+            return f"<p>{escape(say(lang, 'no_classes'))}</p>"
+        if wanted is None or event.against is not None:
+            return ""
+        return f"<p>{escape(tell(lang, same_contrast(event.model.label(wanted))))}</p>"
 
     def _mapped(self, event: Mapped) -> Updates:
         self.waiting.discard(event.name)

@@ -101,6 +101,7 @@ EXPLAIN: list[tuple[dict[str, Any], str]] = [
     ({"settings": {"attention": {"block": 99}}}, "Setting block must be a whole number in -3..2"),
     ({"settings": {"attention": {"head": {"a": 1}}}}, "Setting head must be"),
     ({"settings": {"rise": {"samples": 10**9}}}, "rise|Setting"),
+    ({"methods": "saliency", "target": "3", "against": "3"}, "contrast is the explained class"),
 ]
 
 

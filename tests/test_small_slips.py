@@ -1,5 +1,7 @@
 """Slips that a shell or a hand makes: each is answered in one sentence about what was given."""
 
+# ruff: noqa: F401, F811 - fixtures are known by their names
+
 from __future__ import annotations
 
 import json
@@ -12,9 +14,12 @@ import torch
 from app.files import adopt
 from app.link_events import found_in
 from app.link_reading import from_query, read
+from app.page import Page
 from app.restoring import MOST, told
+from app.studio import Studio
 from explainers import PhotoError, load_photo, wrap_model
 from explainers.__main__ import main
+from tests.small_page import ask, merged, page, photo_file, shown, studio
 from tests.tiny import tiny_photo_array, tiny_vit
 
 EXAMPLE = "app/examples/lion.jpg"
@@ -90,3 +95,13 @@ def test_a_views_file_is_remarked_on(tmp_path: Path, contents: dict[str, Any], s
     _, problems = found_in(path)
     assert len(problems) == 1
     assert said in str(problems[0])
+
+
+def test_a_class_held_against_itself_on_the_page(
+    page: Page, studio: Studio, photo_file: Path
+) -> None:
+    for against, said in ((3, "The contrast is the explained class itself"), (1, "")):
+        state = merged(shown(page, studio, ask(photo_file, (), target=3, against=against)))
+        note = state[page.widgets.chooser.class_note]
+        assert said in note
+        assert bool(said) == bool(note)

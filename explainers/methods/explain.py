@@ -69,13 +69,7 @@ def _explain_one(
         aim = find_target(trace, target)
         contrast = None if against is None else find_target(trace, against)
         if contrast is not None and contrast.index == aim.index:
-            raise ValueError(
-                Sentence(
-                    "same_contrast",
-                    "The contrast is the explained class itself ({label}); choose another class.",
-                    label=aim.label,
-                )
-            )
+            raise ValueError(same_contrast(aim.label))
         objective = Objective(aim.index, None if contrast is None else contrast.index)
     elif trace.model.classes:  # not needed; yet a class that is not there is a mistake
         for spec in (target, against):
@@ -114,6 +108,15 @@ def _explain_one(
     )
     heat.values.flags.writeable = False
     return heat
+
+
+def same_contrast(label: str) -> Sentence:
+    """Said where a class is to be held against itself."""
+    return Sentence(
+        "same_contrast",
+        "The contrast is the explained class itself ({label}); choose another class.",
+        label=label,
+    )
 
 
 def _not_finite(method: Method, trace: Trace) -> ModelError:
