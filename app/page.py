@@ -41,6 +41,9 @@ TITLE = "ViTScope"
 VISITORS = 200
 """Sessions kept at once; the longest unused beyond that starts afresh."""
 
+THREADS = 16
+"""That answer requests; models run in others. Each holds some memory once it has drawn pictures."""
+
 
 class Page:
     """The built page and what serves it. Building it loads no model and starts nothing."""

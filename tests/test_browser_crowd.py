@@ -43,6 +43,9 @@ SEEN = {
 }
 """Tab → what shows that its contents are there."""
 
+Step = tuple[Callable[[], None], Callable[[], None]]
+"""What a visitor does, and waiting for what comes of it."""
+
 
 def held() -> int:
     """The memory of this process, which is also the server's, with nothing freed kept back."""
@@ -103,7 +106,10 @@ def leave(page: ViTScope, visitors: list[Visitor]) -> None:
 
 
 class Visitor:
-    """One browser session that goes round the tabs, a step at a time."""
+    """One browser session that goes round the tabs, a step at a time.
+
+    A step is begun and then waited for, so that all can begin before any waits.
+    """
 
     def __init__(self, browser: Browser, url: str, photos: list[tuple[Path, str]]) -> None:
         self.context = browser.new_context(locale="en-US", viewport={"width": 1280, "height": 900})
@@ -114,41 +120,54 @@ class Visitor:
         self.page.goto(url)
         self.page.wait_for_selector("#vs-model-note p:not(.vs-refused)")
         self.photos = cycle(photos)
-        self.steps: Iterator[Callable[[], None]] = cycle(
+        self.wanted = ""
+        self.steps: Iterator[Step] = cycle(
             [
-                self.give,
-                lambda: self.see("Attention"),
-                lambda: self.see("Inside the model"),
-                lambda: self.see("Anatomy"),
-                self.compare,
-                lambda: self.see("Explain"),
+                (self.give, self.given),
+                self.seeing("Attention"),
+                self.seeing("Inside the model"),
+                self.seeing("Anatomy"),
+                (self.compare, self.compared),
+                self.seeing("Explain"),
             ]
         )
+        self.waiting: Callable[[], None] = self.given
         self.done = 0
 
-    def step(self) -> None:
-        next(self.steps)()
+    def begin(self) -> None:
+        act, self.waiting = next(self.steps)
+        act()
+
+    def finish(self) -> None:
+        self.waiting()
         self.done += 1
         assert self.errors == []
         assert self.page.locator(".toast-body").count() == 0
 
     def give(self) -> None:
-        """Another photo; the answers are the library's own for this visitor's."""
-        path, answers = next(self.photos)
+        """Another photo."""
+        path, self.wanted = next(self.photos)
         self.page.set_input_files("#vs-photo input[type=file]", path)
+
+    def given(self) -> None:
+        """The answers are the library's own for this visitor's photo."""
         self.page.wait_for_function(
             "wanted => JSON.stringify([...document.querySelectorAll('#vs-top button')]"
             ".map(b => b.innerText.replace(/\\s+/g, ' ').trim())) === wanted",
-            arg=answers,
+            arg=self.wanted,
         )
 
-    def see(self, tab: str) -> None:
-        self.page.get_by_role("tab", name=tab, exact=True).click()
-        self.page.locator(SEEN[tab]).first.wait_for()
+    def seeing(self, tab: str) -> Step:
+        return (
+            self.page.get_by_role("tab", name=tab, exact=True).click,
+            self.page.locator(SEEN[tab]).first.wait_for,
+        )
 
     def compare(self) -> None:
         self.page.get_by_role("tab", name="Compare", exact=True).click()
         self.page.locator("#vs-compare-go").click()
+
+    def compared(self) -> None:
         self.page.locator("#vs-compare-table img").first.wait_for()
 
 
@@ -160,14 +179,17 @@ def test_eight_visitors_for_five_minutes(
     known = [(path, answers(page, path)) for path in photos]
     first = Visitor(browser, url, known[:2])
     for _ in range(12):
-        first.step()
+        first.begin()
+        first.finish()
     leave(page, [first])
     before = held()
     visitors = [Visitor(browser, url, known[2 * i : 2 * i + 2]) for i in range(VISITORS)]
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         for visitor in visitors:
-            visitor.step()
+            visitor.begin()
+        for visitor in visitors:
+            visitor.finish()
     assert all(visitor.done >= 6 for visitor in visitors)  # each has seen every tab
     leave(page, visitors)
     assert held() - before < ALLOWED
