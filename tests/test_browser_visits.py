@@ -57,7 +57,7 @@ def test_language_can_be_switched_and_is_remembered(opened: Page, server: Server
     ready(page)
     page.locator("#vs-lang input").click()
     page.get_by_role("option", name="中文").click()
-    page.get_by_role("tab", name="对比").wait_for()
+    page.get_by_role("tab", name="比较").wait_for()
     card(page, "rollout").get_by_text("对所有类别都一样").wait_for()
     page.locator("#vs-card-rollout .vs-map img[alt*=注意力展开]").wait_for()
     assert page.locator("#vs-examples img").first.get_attribute("alt") == "一杯咖啡"
@@ -65,7 +65,7 @@ def test_language_can_be_switched_and_is_remembered(opened: Page, server: Server
     assert "__i18n__" not in bodies
     assert not re.search(r"\b(Opacity|Waiting|Explain|Choose)\b", bodies)
     visit(server, page)
-    page.get_by_role("tab", name="对比").wait_for()
+    page.get_by_role("tab", name="比较").wait_for()
 
 
 def test_examples_are_reached_by_keyboard_and_named(opened: Page) -> None:
