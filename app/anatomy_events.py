@@ -21,7 +21,7 @@ from app.studio import Studio
 from app.texts import say
 from app.widgets import QUIET, Widgets
 from app.work import Job, Report
-from explainers import Photo, VisionModel
+from explainers import Photo, PhotoError, VisionModel
 from explainers.views.anatomy import Anatomy
 from explainers.views.steps import STEPS
 
@@ -137,9 +137,11 @@ def known(studio: Studio, desk: Desk, scene: Scene) -> Anatomy | None:
     """The anatomy of the scene's photo and model, if it is remembered."""
     if scene.photo is None:
         return None
-    found: Anatomy | None = studio.store.get(
-        desk.owner, _key(scene.single, studio.photo(desk, scene.photo))
-    )
+    try:
+        photo = studio.photo(desk, scene.photo)
+    except PhotoError:  # it has been deleted, and all that was made of it
+        return None
+    found: Anatomy | None = studio.store.get(desk.owner, _key(scene.single, photo))
     return found
 
 

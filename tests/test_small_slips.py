@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import torch
 
+from app.anatomy_events import known
 from app.files import adopt
 from app.link_events import found_in
 from app.link_reading import from_query, read
 from app.page import Page
 from app.restoring import MOST, told
+from app.scene import Scene
 from app.studio import Studio
 from explainers import PhotoError, load_photo, wrap_model
 from explainers.__main__ import main
@@ -105,3 +107,8 @@ def test_a_class_held_against_itself_on_the_page(
         note = state[page.widgets.chooser.class_note]
         assert said in note
         assert bool(said) == bool(note)
+
+
+def test_a_photo_that_has_been_deleted_meanwhile_has_no_anatomy(studio: Studio) -> None:
+    scene = Scene(photo="gone.jpg", model="one")
+    assert known(studio, studio.desks.of("a"), scene) is None
