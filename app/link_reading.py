@@ -13,6 +13,7 @@ from typing import Any
 
 from app import example_photos, link_values
 from app.links import BETWEEN, BOARD, COMPARE, PLACE, TABS, VERSION, View
+from app.look_control import STEP
 from app.scene import Display
 from explainers.models.sizes import scaled_size
 from explainers.recipe import MapRecipe
@@ -95,7 +96,8 @@ def _look(made: Mapping[str, Any]) -> dict[str, Any]:
         return {"kind": "windows", "long_side": made["windows"]["long_side"]}
     size, geometry = tuple(made["preprocessing"]["size"]), made["geometry"]
     if made["preprocessing"].get("crop_mode") == "squash":
-        for side in range(max(size), max(size) + max(geometry["patch"])):
+        sides = range(max(size), max(size) + max(geometry["patch"]))
+        for side in sorted(sides, key=lambda side: side % STEP > 0):  # as the page offers them
             if scaled_size(geometry["photo_size"], geometry["patch"], side) == size:
                 return {"kind": "whole", "long_side": side}
     return {"kind": "own"}
