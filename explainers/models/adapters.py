@@ -57,6 +57,7 @@ class Adapter(EmbeddingViews):
     pooling: Pooling = "other"
     pooling_name: str = ""
     any_size: bool = False  # the module itself takes inputs of any whole number of patches
+    head: nn.Module | None = None  # makes the answer; None where ``classes`` was seen in one
     pool_projection: nn.Module | None = None  # the layer that reads an attention pool's heads
     batch_first: bool = True  # features are (B, N, width), not (N, B, width)
     feature_names: tuple[str, ...] = ("norm1", "output")  # of a block, with their gradients

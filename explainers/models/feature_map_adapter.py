@@ -13,6 +13,7 @@ from explainers.models.errors import ModelError
 from explainers.models.feature_map import FeatureMap, Grid, find_map, last_map, reductions
 from explainers.models.grid_block import GridBlock
 from explainers.models.grid_blocks import grid_blocks
+from explainers.models.own_heads import said_classes, timm_head
 from explainers.models.preprocessing import pixel_size
 from explainers.models.unread_attention import unread
 from explainers.registry import Support
@@ -35,10 +36,10 @@ class FeatureMapAdapter(Adapter):
     def __init__(self, module: Any, size: Grid | None) -> None:
         self._module = module
         self.family = type(module).__name__
-        self.classes = int(module.num_classes)
         self.input_size = size or built_size(module)
         self._own_size = self.input_size
         self._map: FeatureMap = find_map(module, self._own_size)
+        self.classes = self._map.width if said_classes(timm_head(module)) else 0
         self.attends = self._map.attends
         self.prefix = self._map.prefix
         self.prefix_names = ("CLS", "DIST")[: self.prefix]

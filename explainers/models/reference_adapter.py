@@ -7,6 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from explainers.models.adapters import YES, Adapter, BlockParts, Stages
+from explainers.models.own_heads import said_classes
 from explainers.models.positions import OneDimensional, TwoDimensional
 from explainers.models.vit import (
     Block,
@@ -33,7 +34,8 @@ class ReferenceAdapter(Adapter):
             for block in module.layers()
         )
         self.heads = module.layers()[0].attention.heads
-        self.classes = module.num_classes
+        self.head = module.head
+        self.classes = said_classes(self.head)
         self.patch = (module.cell, module.cell)
         self.input_size = module.image_size
 
