@@ -16,7 +16,7 @@ from explainers.models import token_removal
 from explainers.models.embedding_views import EmbeddingViews
 from explainers.models.errors import ModelError
 from explainers.models.parts import NAMES, BlockParts, Pooling, Stages, Watched
-from explainers.models.quantised import plain_weight, used_weight
+from explainers.models.quantised import is_linear, plain_weight, used_weight
 from explainers.registry import YES, Support
 from explainers.sentence import Sentence
 from explainers.windowed_call import Call
@@ -94,7 +94,7 @@ class Adapter(EmbeddingViews):
                 weight = used_weight(module)
                 if weight is None:
                     continue
-                if isinstance(module, nn.Linear) and after:  # it reads the stream as it is
+                if is_linear(module) and after:  # it reads the stream as it is
                     places[id(weight)] = (before, after), (), i
                 else:
                     places[id(weight)] = (before,), (after,), i

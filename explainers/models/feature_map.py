@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_function
 
 from explainers.models.errors import ModelError
+from explainers.models.quantised import unrounded
 from explainers.sentence import Sentence
 
 Grid = tuple[int, int]
@@ -88,7 +89,8 @@ def find_map(module: Any, size: Grid) -> FeatureMap:
     """Run a timm classifier once forward and once backward on fixed noise of (height, width).
 
     A module without memory (on torch's meta device) is only asked for its shapes. ModelError
-    where it is in training mode or cannot take the size.
+    where it is in training mode or cannot take the size. Rounded weights give no gradient, so
+    their twin in floating point is asked.
     """
     if module.training:
         raise ModelError(
@@ -98,6 +100,7 @@ def find_map(module: Any, size: Grid) -> FeatureMap:
                 "call model.eval() first.",
             )
         )
+    module = unrounded(module)
     first = next(p for p in module.parameters() if p.is_floating_point())
     drawn = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0))
     try:

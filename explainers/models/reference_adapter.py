@@ -9,6 +9,7 @@ from torch import Tensor
 from explainers.models.adapters import YES, Adapter, BlockParts, Stages
 from explainers.models.own_heads import said_classes
 from explainers.models.positions import OneDimensional, TwoDimensional
+from explainers.models.quantised import plain_weight
 from explainers.models.vit import (
     Block,
     ConvolutionEmbedding,
@@ -64,7 +65,8 @@ class ReferenceAdapter(Adapter):
             weight = embedding.projection.weight
         elif isinstance(embedding, PatchEmbedding):
             p = embedding.patch_size
-            weight = embedding.projection.weight.unflatten(1, (p, p, -1)).permute(0, 3, 1, 2)
+            weight = plain_weight(embedding.projection).unflatten(1, (p, p, -1))
+            weight = weight.permute(0, 3, 1, 2)
         else:
             return None
         return weight.detach() if weight.shape[1] == 3 else None

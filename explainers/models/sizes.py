@@ -7,7 +7,6 @@ its own. At the size the model has already, the model itself is returned.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from explainers.models.errors import ModelError
 from explainers.models.families import adapt
 from explainers.models.positions import resample_table
 from explainers.models.preprocessing import pixel_size, require_whole_patches
+from explainers.models.sharing import sharing
 from explainers.models.vit import ConciseVisionTransformer, VisionTransformer
 from explainers.scalars import shown, whole_number
 from explainers.sentence import Sentence
@@ -101,14 +101,14 @@ def _resized(vit: VisionModel, size: Size) -> nn.Module:
     module: Any = vit.module
     if isinstance(module, VisionTransformer):
         new = size[0] // module.cell, size[1] // module.cell
-        own: Any = _sharing(module)
+        own: Any = sharing(module)
         own.positions = module.positions.at_grid(module.grid_size, new)
         own.image_size, own.grid_size = size, new
         return own
     if isinstance(module, ConciseVisionTransformer):
         p = module.patch_size
         old = module.image_size[0] // p, module.image_size[1] // p
-        own = _sharing(module)
+        own = sharing(module)
         table = resample_table(module.pos_embed.detach(), old, (size[0] // p, size[1] // p))
         own.pos_embed = nn.Parameter(table, requires_grad=module.pos_embed.requires_grad)
         own.image_size = size
@@ -119,7 +119,7 @@ def _resized(vit: VisionModel, size: Size) -> nn.Module:
         raise _fixed(vit, "its attention works in windows that fit its own size")
     if not hasattr(module, "set_input_size"):
         raise _fixed(vit, "nothing in it says how its positions are resampled")
-    own = _sharing(module)
+    own = sharing(module)
     try:
         with torch.no_grad():
             own.set_input_size(img_size=size)
@@ -130,12 +130,6 @@ def _resized(vit: VisionModel, size: Size) -> nn.Module:
 
 def _parts(vit: VisionModel) -> list[nn.Module]:
     return list(vit.module.modules())
-
-
-def _sharing(module: nn.Module) -> nn.Module:
-    """A copy of the module's structure whose parameters and buffers are the original tensors."""
-    tensors = [*module.parameters(), *module.buffers()]
-    return copy.deepcopy(module, {id(tensor): tensor for tensor in tensors})
 
 
 def _fixed(vit: VisionModel, reason: str) -> ModelError:
