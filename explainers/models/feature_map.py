@@ -110,7 +110,7 @@ def find_map(module: Any, size: Grid) -> FeatureMap:
             answer = module.forward_head(features)
     except NotImplementedError as error:  # a RuntimeError as well, but not about the size
         raise _no_answer(module, error) from error
-    except (RuntimeError, AssertionError, ValueError) as error:
+    except (AssertionError, IndexError, RuntimeError, ValueError) as error:
         raise _no_pass(module, size, error) from error
     width = int(answer.shape[-1])
     places = [(features, None), *reversed(seen.norms)] if seen.norms else [(features, None)]
@@ -134,6 +134,17 @@ def find_map(module: Any, size: Grid) -> FeatureMap:
             return replace(found, even=alike)
     grid = _reduced(module, size)
     return FeatureMap(grid, 0, "tokens", False, None, False, composed, seen.attends, width)
+
+
+def grid_at(module: Any, pixels: Tensor) -> Grid:
+    """The grid of the last map for pixels (B, 3, h, w) of a size that `find_map` did not see."""
+    with _Pass() as seen:
+        features = module.forward_features(pixels)
+        module.forward_head(features)
+    size = int(pixels.shape[2]), int(pixels.shape[3])
+    places = [features, *(tensor for tensor, _ in reversed(seen.norms))]
+    shaped = next(filter(None, (_shape(tensor, module, size) for tensor in places)), None)
+    return shaped[0] if shaped else _reduced(module, size)
 
 
 def _gradient(answer: Tensor, tensor: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from explainers.models.feature_map import FeatureMap, Grid
 from explainers.models.feature_map_adapter import FeatureMapAdapter
 from explainers.models.grid_block import GridBlock
 from explainers.models.own_heads import said_classes
+from explainers.models.size_trial import try_pass
 from explainers.models.windows import windows
 from explainers.sentence import Sentence
 
@@ -66,6 +67,11 @@ class SwinAdapter(FeatureMapAdapter):
 
     def grid(self, size: Any) -> Grid:
         return self._last_grid((size[0], size[1]))
+
+    def _grid_seen(self, size: Grid) -> Grid:
+        self._read(size)  # refuses what is smaller than a window
+        try_pass(self._module, size, lambda pixels: self.run(self._module, pixels))
+        return self._last_grid(size)
 
     def run(self, module: Any, pixels: Tensor) -> Any:
         """The answer (B, classes); of a model of transformers, its logits or pooled features."""

@@ -51,6 +51,8 @@ class VisionModel:
     """Whether attention computed again is the attention used; None before the first trace."""
     native: VisionModel | None = field(default=None, repr=False)
     """The model as it was loaded, where this is it at another size (see `at_size`)."""
+    sized: dict[tuple[int, int], Adapter] = field(default_factory=dict, init=False, repr=False)
+    """What reads it at sizes that one pass has shown it takes."""
 
     @property
     def device(self) -> torch.device:
@@ -107,7 +109,7 @@ class VisionModel:
                     reason=str(error).split("\n")[0].rstrip("."),
                 )
             ) from error
-        except (AssertionError, RuntimeError, ValueError) as error:  # a module's own refusals
+        except (AssertionError, IndexError, RuntimeError, ValueError) as error:  # its own refusals
             height, width = pixels.shape[-2:]
             raise ModelError(
                 Sentence(
