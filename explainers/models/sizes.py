@@ -140,13 +140,12 @@ def _as_it_is(vit: VisionModel, size: Size) -> Adapter:
     except ModelError:
         raise
     except Exception as error:  # whatever an unknown program does with a size it cannot take
-        if _has_windows(vit.module):
-            raise _fixed(vit, "its attention works in windows that fit its own size") from error
         height, width = vit.preprocessing.size
         try:
             vit.adapter.at_size((2 * height, 2 * width))
         except Exception:
-            raise _fixed(vit, _words(error)) from error
+            windows = "its attention works in windows that fit its own size"
+            raise _fixed(vit, windows if _has_windows(vit.module) else _words(error)) from error
         raise _refused(vit, size, _words(error)) from error
     return vit.sized[size]
 
