@@ -24,9 +24,11 @@ _RESIZED = 1 << 23  # pixels up to which a resize is timed
 class Forecast:
     """Of one look at a photo, or of ``looks`` windows of it.
 
-    grid: rows and columns of patches, of a window where there are several. tokens: N, of each
-    look, prefix tokens included. seconds: of all looks together, the photo's resizing included;
-    methods come on top. bytes: the most that is held beyond the model and the photo.
+    grid: rows and columns of patches, of a window where there are several; the finest of them in
+    a model of several grids, that of the last map where no attention is read. tokens: N, those
+    cells and the prefix tokens, of each look. seconds: of all looks together, the photo's
+    resizing included; methods come on top. bytes: the most that is held beyond the model and the
+    photo. pairs: N², the entries of one head's attention; None where it is not over one grid.
     """
 
     grid: tuple[int, int]
@@ -34,11 +36,7 @@ class Forecast:
     looks: int
     seconds: float
     bytes: float
-
-    @property
-    def pairs(self) -> int:
-        """N²: the entries of one head's attention."""
-        return self.tokens**2
+    pairs: int | None
 
     @property
     def sentence(self) -> Sentence:
@@ -47,10 +45,12 @@ class Forecast:
             "rows": self.grid[0],
             "columns": self.grid[1],
             "tokens": f"{self.tokens:,}",
-            "pairs": f"{self.pairs:,}",
             "seconds": figures(self.seconds),
             "megabytes": figures(self.bytes / MEGA),
         }
+        if self.pairs is None:
+            return self._of_cells(values)
+        values["pairs"] = f"{self.pairs:,}"
         if self.looks == 1:
             return Sentence(
                 "forecast_one",
@@ -66,6 +66,23 @@ class Forecast:
             **values,
         )
 
+    def _of_cells(self, values: dict[str, object]) -> Sentence:
+        """The line for a model whose attention is not that of all tokens with all tokens."""
+        if self.looks == 1:
+            return Sentence(
+                "forecast_cells",
+                "{rows}×{columns} cells in the finest grid that is read: {tokens} tokens; about "
+                "{seconds} s and {megabytes} MB.",
+                **values,
+            )
+        return Sentence(
+            "forecast_cells_windows",
+            "{looks} windows of {rows}×{columns} cells in the finest grid that is read: {tokens} "
+            "tokens each; together about {seconds} s and {megabytes} MB.",
+            looks=self.looks,
+            **values,
+        )
+
 
 def forecast(
     vit: VisionModel, photo: Photo, pace: Pace, long_side: int | None = None, whole: bool = True
@@ -75,38 +92,63 @@ def forecast(
     size = native.preprocessing.size
     if whole:
         size = whole_size(photo, native.adapter.patch, long_side)
-    rows, columns = size[0] // native.adapter.patch[0], size[1] // native.adapter.patch[1]
-    tokens = pace.prefix + rows * columns
-    held = pace.kept_bytes(tokens) + pace.beside * tokens
-    pixels = size[0] * size[1]
-    resizing = _resizing_bytes(photo, size)
-    return Forecast(
-        grid=(rows, columns),
-        tokens=tokens,
+    grid = native.adapter.grid(size)
+    return _told(
+        pace,
+        grid,
         looks=1,
-        seconds=pace.seconds(tokens) + _resizing_seconds(native, photo, size),
-        bytes=max(held + pace.beside_pixel * pixels, resizing),
+        seconds=pace.seconds(_tokens(pace, grid)) + _resizing_seconds(native, photo, size),
+        held=whole_bytes(native, photo, pace, size),
     )
 
 
 def forecast_windows(looks: SeparateLooks, pace: Pace) -> Forecast:
     """What the windows of a photo cost together; each one's trace is kept."""
-    rows, columns = looks.cells
-    tokens = pace.prefix + rows * columns
-    (height, width), size = looks.model.preprocessing.size, looks.geometry.input_size
-    kept = len(looks) * (pace.kept_bytes(tokens) + pace.beside_pixel * height * width)
-    resizing = _resizing_bytes(looks.photo, size)
-    return Forecast(
-        grid=(rows, columns),
-        tokens=tokens,
+    resizing = _resizing_seconds(looks.model, looks.photo, looks.geometry.input_size)
+    return _told(
+        pace,
+        looks.cells,
         looks=len(looks),
-        seconds=len(looks) * pace.seconds(tokens)
-        + _resizing_seconds(looks.model, looks.photo, size),
-        bytes=max(kept + pace.beside * tokens + 3 * size[0] * size[1], resizing),
+        seconds=len(looks) * pace.seconds(_tokens(pace, looks.cells)) + resizing,
+        held=windows_bytes(looks, pace),
     )
 
 
-def _resizing_bytes(photo: Photo, size: tuple[int, int]) -> float:
+def whole_bytes(vit: VisionModel, photo: Photo, pace: Pace, size: tuple[int, int]) -> float:
+    """The most that one look at a photo holds, at an input of (height, width) pixels."""
+    return max(pass_bytes(vit, pace, size), resizing_bytes(photo, size))
+
+
+def pass_bytes(vit: VisionModel, pace: Pace, size: tuple[int, int]) -> float:
+    """What one pass over an input of (height, width) pixels holds, its trace included."""
+    tokens = _tokens(pace, vit.adapter.grid(size))
+    held = pace.kept_bytes(tokens) + pace.beside * tokens
+    return held + pace.beside_pixel * size[0] * size[1]
+
+
+def windows_bytes(looks: SeparateLooks, pace: Pace) -> float:
+    """The most that the windows of a photo hold together."""
+    tokens = _tokens(pace, looks.cells)
+    (height, width), size = looks.model.preprocessing.size, looks.geometry.input_size
+    kept = len(looks) * (pace.kept_bytes(tokens) + pace.beside_pixel * height * width)
+    held = kept + pace.beside * tokens + 3 * size[0] * size[1]
+    return max(held, resizing_bytes(looks.photo, size))
+
+
+def _tokens(pace: Pace, grid: tuple[int, int]) -> int:
+    """Of the model's own grid, by which its pace is told."""
+    return pace.prefix + grid[0] * grid[1]
+
+
+def _told(pace: Pace, grid: tuple[int, int], looks: int, seconds: float, held: float) -> Forecast:
+    """A forecast that names the finest grid of the blocks."""
+    one = pace.finer == 1
+    rows, columns = grid if one or not pace.finer else (round(n * pace.finer) for n in grid)
+    tokens = pace.prefix + rows * columns
+    return Forecast((rows, columns), tokens, looks, seconds, held, tokens**2 if one else None)
+
+
+def resizing_bytes(photo: Photo, size: tuple[int, int]) -> float:
     """Pillow's copy of the photo, what it makes between rows and columns, and the result."""
     return 4.0 * (photo.height * photo.width + photo.height * size[1] + 2 * size[0] * size[1])
 

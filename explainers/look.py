@@ -8,6 +8,7 @@ from typing import Literal
 from explainers.forecast import Forecast, forecast, forecast_windows
 from explainers.image import Photo
 from explainers.memory_limit import demand_memory
+from explainers.models.errors import ModelError
 from explainers.models.vision_model import VisionModel
 from explainers.pace import Pace
 from explainers.separate_looks import SeparateLooks
@@ -35,14 +36,29 @@ class Look:
     def forecast(self, vit: VisionModel, photo: Photo, pace: Pace) -> Forecast:
         """What the look costs. ModelError where the model cannot look so, or memory is too small.
 
-        Nothing is run, so that it can be told beforehand.
+        It is told before anything large is run: where only one pass shows whether the model takes
+        the size, that is run once the memory allows it.
         """
         windows = self.windows(vit, photo)
         if windows is not None:
             told = forecast_windows(windows, pace)
         else:
-            if self.kind == "whole":
-                self.model(vit, photo)  # refuses models of one size
             told = forecast(vit, photo, pace, self.long_side, whole=self.kind == "whole")
-        demand_memory(vit, photo, pace, told)
+        try:
+            demand_memory(vit, photo, pace, told)
+        except ModelError:
+            if self.kind == "whole":
+                _demand_sizes(vit, photo)
+            raise
+        if self.kind == "whole":
+            self.model(vit, photo)  # refuses models of one size
         return told
+
+
+def _demand_sizes(vit: VisionModel, photo: Photo) -> None:
+    """Raise ModelError for a model of one size, to which no other one that fits is proposed."""
+    try:
+        vit.whole(photo, 2 * max((vit.native or vit).preprocessing.size))
+    except ModelError as error:
+        if error.args[0].key == "size_fixed":
+            raise

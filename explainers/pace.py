@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
 
 import torch
-from torch import Tensor, nn
 from torch.nn import functional as F
 
+from explainers.attention_call import AttentionCall
 from explainers.capture import Capture
+from explainers.held import beside_bytes, kept_bytes
 from explainers.models.vision_model import VisionModel
+from explainers.windowed_call import Call
 
 _TOKENS = 800  # about so many go through the timed pass: fewer are slower each
 _PAIRED = 1024  # tokens of the timed attention call
@@ -30,10 +31,11 @@ _TRIES = 3
 class Pace:
     """How fast a model runs here, and how much it holds.
 
-    per_token, per_pair: seconds of all blocks for a token and for a pair of tokens. kept,
-    kept_pairs: bytes that a trace keeps for each. beside, beside_pixel: bytes that stand beside
-    them while a pass runs, for a token and for a pixel of the input. prefix: tokens that are no
-    patches.
+    Tokens are those of the model's own grid: its last one, where there are several. per_token,
+    per_pair: seconds of all blocks for a token and for a pair of tokens. kept, kept_pairs: bytes
+    that a trace keeps for each. beside, beside_pixel: bytes that stand beside them while a pass
+    runs, for a token and for a pixel of the input. prefix: tokens that are no patches. finer:
+    rows of the blocks' finest grid for each of the model's own; 0 where no attention is read.
     """
 
     per_token: float
@@ -43,6 +45,7 @@ class Pace:
     beside: float
     beside_pixel: float
     prefix: int
+    finer: float = 1.0
 
     def seconds(self, tokens: int) -> float:
         return self.per_token * tokens + self.per_pair * tokens**2
@@ -54,40 +57,48 @@ class Pace:
 def measure_pace(vit: VisionModel) -> Pace:
     """Time the model at its own size: about five of its passes, a fraction of a second for most."""
     vit = vit.native or vit
-    vit.supports("attention", row=0)  # the check of a first trace, so that no look pays for it
-    size = vit.preprocessing.size
-    rows, columns = vit.adapter.grid(size)
-    tokens = vit.adapter.prefix + rows * columns
-    batch = max(1, round(_TOKENS / tokens))
+    # The check of a first trace, so that no look pays for it.
+    read = bool(vit.supports("attention", row=0))
+    adapter, size = vit.adapter, vit.preprocessing.size
+    own = adapter.grid(size)
+    grids = [adapter.block_grids(i, size)[0] for i in range(len(adapter.blocks))] if read else []
+    tokens, *others = (adapter.prefix + rows * columns for rows, columns in (own, *grids))
+    # Where no attention is read, it may be a program made for one photo at a time.
+    batch = max(1, round(_TOKENS / max(others))) if others else 1
     generator = torch.Generator().manual_seed(0)
     pixels = torch.rand(batch, 3, *size, generator=generator).to(vit.device, vit.dtype)
-    capture = Capture(vit.adapter)
+    capture = Capture(adapter)
     with torch.inference_mode(False), torch.no_grad():
         with capture:  # warms the machine up, and shows the attention calls
             vit.logits(pixels[:1])
+        seen = capture.calls if read else []
+        calls = [adapter.on_grid(i, call, size) for i, call in enumerate(seen)]
         whole = _timed(vit, lambda: vit.logits(pixels))
-        per_pair = _attention_seconds(vit, capture)
-    calls = capture.calls
-    kept = sum(call.q[0, :, 0].nbytes + call.k[0, :, 0].nbytes for call in calls)
-    masks = sum(call.mask.nbytes for call in calls if call.mask is not None) / tokens**2
-    item = torch.empty(0, dtype=vit.dtype).element_size()
-    width, widest = _widths(vit)
+        per_pair = _attention_seconds(vit, calls[: adapter.depth]) / tokens**2
+        beside = beside_bytes(vit, pixels[:1])
+    kept, kept_pairs = kept_bytes(calls, tokens)
     return Pace(
         per_token=max(whole / batch - per_pair * tokens**2, 0.0) / tokens,
         per_pair=per_pair,
         kept=kept,
-        kept_pairs=masks,
-        beside=item * (3 * width + 2 * widest),
-        beside_pixel=3 * (4 + item),
-        prefix=vit.adapter.prefix,
+        kept_pairs=kept_pairs,
+        beside=beside / tokens,
+        beside_pixel=3 * (4 + pixels.element_size()),
+        prefix=adapter.prefix,
+        finer=max((rows for rows, _ in grids), default=0) / own[0],
     )
 
 
-def _attention_seconds(vit: VisionModel, capture: Capture) -> float:
-    """Seconds of all blocks' attention for a pair of tokens: one call of many tokens, timed."""
+def _attention_seconds(vit: VisionModel, calls: Sequence[Call]) -> float:
+    """Seconds of the attention over all tokens: one call of many tokens, timed, by their pairs.
+
+    Attention inside windows grows with the tokens only, so it is left to their time.
+    """
     seconds = 0.0
     timed: dict[tuple[int, int, bool], float] = {}
-    for call in capture.calls[: vit.adapter.depth]:
+    for call in calls:
+        if not isinstance(call, AttentionCall):
+            continue
         heads, width = call.q.shape[1], call.q.shape[3]
         kind = heads, width, call.mask is not None
         if kind not in timed:
@@ -95,20 +106,8 @@ def _attention_seconds(vit: VisionModel, capture: Capture) -> float:
             mask = q.new_zeros(1, heads, _PAIRED, _PAIRED) if kind[2] else None
             attend = partial(F.scaled_dot_product_attention, q, q, q, attn_mask=mask)
             timed[kind] = _timed(vit, attend)
-        seconds += timed[kind] / _PAIRED**2
+        seconds += timed[kind] * call.rows_count * call.columns_count / _PAIRED**2
     return seconds
-
-
-def _widths(vit: VisionModel) -> tuple[int, int]:
-    """The width of the blocks' stream, and of the widest thing made of it (the MLP's inside)."""
-    projections = (cast(Tensor, block.projection.weight) for block in vit.adapter.blocks)
-    width = max(weight.shape[0] for weight in projections)
-    sides = [
-        (layer.in_features, layer.out_features)
-        for layer in vit.module.modules()
-        if isinstance(layer, nn.Linear) and layer.out_features != vit.classes
-    ]
-    return width, max((max(pair) for pair in sides if width in pair), default=width)
 
 
 def _timed(vit: VisionModel, work: Callable[[], object]) -> float:

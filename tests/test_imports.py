@@ -32,6 +32,7 @@ LAYERS = (
         "window_notes",
         "window_places",
         "forecast",
+        "held",
         "pace",
         "memory_limit",
         "free_memory",

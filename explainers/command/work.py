@@ -102,9 +102,9 @@ class Work:
     def _look(self, job: Job, photo: Photo, methods: Sequence[str]) -> Row:
         """A photo that is looked at alone; what the look costs is said before it."""
         look, vit = self.plan.look, self.plan.vit
-        if self._pace is None:
-            self._pace = measure_pace(vit)
         try:
+            if self._pace is None:
+                self._pace = measure_pace(vit)
             told = look.forecast(vit, photo, self._pace)
             if not self.quiet:
                 warn(f"{job.found.file}: {told.sentence}")

@@ -16,7 +16,9 @@ from explainers.models import token_removal
 from explainers.models.embedding_views import EmbeddingViews
 from explainers.models.errors import ModelError
 from explainers.models.parts import NAMES, BlockParts, Pooling, Stages, Watched
-from explainers.models.quantised import plain_weight, used_weight
+from explainers.models.probe import Probe
+from explainers.models.quantised import is_linear, plain_weight, used_weight
+from explainers.models.size_trial import try_pass
 from explainers.registry import YES, Support
 from explainers.sentence import Sentence
 from explainers.windowed_call import Call
@@ -47,6 +49,7 @@ class Adapter(EmbeddingViews):
     """
 
     family: str = ""
+    _module: Any
     blocks: tuple[BlockParts, ...] = ()
     heads: int = 0
     classes: int = 0
@@ -57,6 +60,7 @@ class Adapter(EmbeddingViews):
     pooling: Pooling = "other"
     pooling_name: str = ""
     any_size: bool = False  # the module itself takes inputs of any whole number of patches
+    head: nn.Module | None = None  # makes the answer; None where ``classes`` was seen in one
     pool_projection: nn.Module | None = None  # the layer that reads an attention pool's heads
     batch_first: bool = True  # features are (B, N, width), not (N, B, width)
     feature_names: tuple[str, ...] = ("norm1", "output")  # of a block, with their gradients
@@ -73,6 +77,37 @@ class Adapter(EmbeddingViews):
     def grid(self, size: Sequence[int]) -> Grid:
         """Rows and columns of patches for a model input of (height, width) pixels."""
         return size[0] // self.patch[0], size[1] // self.patch[1]
+
+    def at_size(self, size: Grid) -> Adapter:
+        """What reads the same module at inputs of (height, width) pixels, after one pass of it.
+
+        ModelError where the tokens are not those of the grid; what the module itself raises at
+        a size that it does not take is raised.
+        """
+
+        def tokens(pixels: Tensor) -> set[int]:
+            with Probe() as seen:
+                self.run(self._module, pixels)
+            return seen.tokens
+
+        found = try_pass(self._module, size, tokens)
+        rows, columns = self.grid(size)
+        expected = self.prefix + rows * columns
+        if self.attention_support() and expected not in found:
+            raise ModelError(
+                Sentence(
+                    "size_tokens",
+                    "{family} turns {height}×{width} pixels into other tokens than a "
+                    "{rows}×{columns} grid of patches has, so it cannot be read at that size; "
+                    "look at the photo at the model's own size, or through windows of it.",
+                    family=self.family,
+                    height=size[0],
+                    width=size[1],
+                    rows=rows,
+                    columns=columns,
+                )
+            )
+        return self
 
     def run(self, module: nn.Module, pixels: Tensor) -> Any:
         """The module's answer to pixels (B, 3, h, w): one tensor (B, classes or features)."""
@@ -93,7 +128,7 @@ class Adapter(EmbeddingViews):
                 weight = used_weight(module)
                 if weight is None:
                     continue
-                if isinstance(module, nn.Linear) and after:  # it reads the stream as it is
+                if is_linear(module) and after:  # it reads the stream as it is
                     places[id(weight)] = (before, after), (), i
                 else:
                     places[id(weight)] = (before,), (after,), i

@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from explainers.models.adapters import Adapter, BlockParts, Pooling, no_graph
 from explainers.models.errors import ModelError
+from explainers.models.quantised import unrounded
 from explainers.sentence import Sentence
 
 _POSITION_NAMES = ("pos_embed", "pos_embedding", "position_embedding", "position_embeddings")
@@ -84,12 +85,12 @@ class EncoderAdapter(Adapter):
         with torch.inference_mode(False), torch.enable_grad():
             pixels = drawn.to(first.device, first.dtype).requires_grad_()
             with _Outputs() as seen:
-                answer = self._module(pixels)
-            if not answer.requires_grad:
+                answer = unrounded(self._module)(pixels)
+            last = seen.outputs[-1]  # (N, 1, width)
+            if not (answer.requires_grad and last.requires_grad):
                 raise ModelError(no_graph(type(self._module).__name__).reason)
             # A fixed pattern of signs: no answer cancels another, and nothing is drawn.
             signs = torch.arange(answer.numel(), device=answer.device).remainder(2) * 2 - 1
-            last = seen.outputs[-1]  # (N, 1, width)
             (gradient,) = torch.autograd.grad((answer.flatten() * signs).sum(), last)
         self.classes = answer.shape[-1]
         tokens = last.shape[0]

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_function
 
 from explainers.models.errors import ModelError
+from explainers.models.quantised import unrounded
 from explainers.sentence import Sentence
 
 Grid = tuple[int, int]
@@ -42,7 +43,7 @@ class FeatureMap:
     ``forward_features`` or, where ``norm`` is not None, of the layer norm with that weight.
     even: whether the answer moves alike with every cell, as it does where their mean is read.
     composed: whether ``forward_head(forward_features(x))`` is the model's very answer.
-    attends: whether attention (a softmax) was seen at all.
+    attends: whether attention (a softmax) was seen at all. width: the numbers of its answer.
     """
 
     grid: Grid
@@ -53,6 +54,7 @@ class FeatureMap:
     even: bool
     composed: bool
     attends: bool
+    width: int
 
     def as_tokens(self, tensor: Tensor) -> Tensor:
         """The map as (B, prefix + h·w, width), in reading order."""
@@ -87,7 +89,8 @@ def find_map(module: Any, size: Grid) -> FeatureMap:
     """Run a timm classifier once forward and once backward on fixed noise of (height, width).
 
     A module without memory (on torch's meta device) is only asked for its shapes. ModelError
-    where it is in training mode or cannot take the size.
+    where it is in training mode or cannot take the size. Rounded weights give no gradient, so
+    their twin in floating point is asked.
     """
     if module.training:
         raise ModelError(
@@ -97,6 +100,7 @@ def find_map(module: Any, size: Grid) -> FeatureMap:
                 "call model.eval() first.",
             )
         )
+    module = unrounded(module)
     first = next(p for p in module.parameters() if p.is_floating_point())
     drawn = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0))
     try:
@@ -106,13 +110,14 @@ def find_map(module: Any, size: Grid) -> FeatureMap:
             answer = module.forward_head(features)
     except NotImplementedError as error:  # a RuntimeError as well, but not about the size
         raise _no_answer(module, error) from error
-    except (RuntimeError, AssertionError, ValueError) as error:
+    except (AssertionError, IndexError, RuntimeError, ValueError) as error:
         raise _no_pass(module, size, error) from error
+    width = int(answer.shape[-1])
     places = [(features, None), *reversed(seen.norms)] if seen.norms else [(features, None)]
     if first.is_meta:
         shaped = next(filter(None, (_shape(t, module, size) for t, _ in places)), None)
         grid, prefix, layout = shaped or (_reduced(module, size), 0, "tokens")
-        return FeatureMap(grid, prefix, layout, True, None, False, True, seen.attends)
+        return FeatureMap(grid, prefix, layout, True, None, False, True, seen.attends, width)
     with torch.inference_mode(False), torch.enable_grad():  # rounding may differ without a graph
         composed = isinstance(answer, Tensor) and torch.equal(module(pixels), answer)
         silent = not _gradient(answer, pixels).any()  # a head of zeros says nothing
@@ -121,14 +126,25 @@ def find_map(module: Any, size: Grid) -> FeatureMap:
         if shape is None or (not composed if weight is None else not shape[1]):
             continue  # only where a class token is read do the cells stop counting before the end
         grid, prefix, layout = shape
-        found = FeatureMap(grid, prefix, layout, True, weight, False, composed, seen.attends)
+        found = FeatureMap(grid, prefix, layout, True, weight, False, composed, seen.attends, width)
         moves = found.as_tokens(_gradient(answer, tensor))[0, prefix:]  # (h·w, width)
         if silent or moves.any():
             near = 1e-4 * moves.abs().max()
             alike = not silent and not prefix and bool((moves - moves[0]).abs().max() <= near)
             return replace(found, even=alike)
     grid = _reduced(module, size)
-    return FeatureMap(grid, 0, "tokens", False, None, False, composed, seen.attends)
+    return FeatureMap(grid, 0, "tokens", False, None, False, composed, seen.attends, width)
+
+
+def grid_at(module: Any, pixels: Tensor) -> Grid:
+    """The grid of the last map for pixels (B, 3, h, w) of a size that `find_map` did not see."""
+    with _Pass() as seen:
+        features = module.forward_features(pixels)
+        module.forward_head(features)
+    size = int(pixels.shape[2]), int(pixels.shape[3])
+    places = [features, *(tensor for tensor, _ in reversed(seen.norms))]
+    shaped = next(filter(None, (_shape(tensor, module, size) for tensor in places)), None)
+    return shaped[0] if shaped else _reduced(module, size)
 
 
 def _gradient(answer: Tensor, tensor: Tensor) -> Tensor:

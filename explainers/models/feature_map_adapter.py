@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -10,10 +12,12 @@ from torch import Tensor, nn
 from explainers.attention_call import AttentionCall
 from explainers.models.adapters import YES, Adapter, BlockParts, Pooling, Watched
 from explainers.models.errors import ModelError
-from explainers.models.feature_map import FeatureMap, Grid, find_map, last_map, reductions
+from explainers.models.feature_map import FeatureMap, Grid, find_map, grid_at, last_map, reductions
 from explainers.models.grid_block import GridBlock
 from explainers.models.grid_blocks import grid_blocks
+from explainers.models.own_heads import said_classes, timm_head
 from explainers.models.preprocessing import pixel_size
+from explainers.models.size_trial import try_pass
 from explainers.models.unread_attention import unread
 from explainers.registry import Support
 from explainers.sentence import Sentence
@@ -35,10 +39,10 @@ class FeatureMapAdapter(Adapter):
     def __init__(self, module: Any, size: Grid | None) -> None:
         self._module = module
         self.family = type(module).__name__
-        self.classes = int(module.num_classes)
         self.input_size = size or built_size(module)
         self._own_size = self.input_size
         self._map: FeatureMap = find_map(module, self._own_size)
+        self.classes = self._map.width if said_classes(timm_head(module)) else 0
         self.attends = self._map.attends
         self.prefix = self._map.prefix
         self.prefix_names = ("CLS", "DIST")[: self.prefix]
@@ -62,6 +66,17 @@ class FeatureMapAdapter(Adapter):
         """Of the last map; at another size than the model's own, in proportion."""
         (rows, columns), (height, width) = self._map.grid, self._own_size
         return max(1, round(size[0] * rows / height)), max(1, round(size[1] * columns / width))
+
+    def at_size(self, size: Grid) -> FeatureMapAdapter:
+        other = copy.copy(self)
+        other._own_size = other.input_size = size
+        other._map = replace(self._map, grid=self._grid_seen(size))
+        other._layers = {}
+        return other
+
+    def _grid_seen(self, size: Grid) -> Grid:
+        """The grid of the last map at another size, as one pass shows it."""
+        return try_pass(self._module, size, lambda pixels: grid_at(self._module, pixels))
 
     def run(self, module: Any, pixels: Tensor) -> Any:
         """The model's own two steps one after the other, so that the map between is seen."""

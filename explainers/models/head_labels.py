@@ -6,7 +6,7 @@ import logging
 
 from explainers.models.errors import ModelError
 from explainers.models.hub import CONFIG
-from explainers.models.labels import as_labels, imagenet_labels
+from explainers.models.labels import as_labels, imagenet_labels, labels_unknown
 from explainers.models.recipe import Recipe
 from explainers.sentence import Sentence
 
@@ -27,12 +27,7 @@ def head_labels(recipe: Recipe, classes: int) -> tuple[tuple[str, ...] | None, S
             width=classes,
         )
     if labels is None:
-        return None, Sentence(
-            "labels_unknown",
-            "The names of this model's {classes} classes are not known; they are shown by "
-            "index. A label file names them.",
-            classes=classes,
-        )
+        return None, labels_unknown(classes)
     if recipe.labels or not recipe.foreign:
         return labels, None
     return labels, Sentence(

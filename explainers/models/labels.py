@@ -28,6 +28,16 @@ def short(label: str) -> str:
     return label.split(",")[0].strip()
 
 
+def labels_unknown(classes: int) -> Sentence:
+    """What is said of classes that have no names."""
+    return Sentence(
+        "labels_unknown",
+        "The names of this model's {classes} classes are not known; they are shown by index. A "
+        "label file names them.",
+        classes=classes,
+    )
+
+
 def find_class(labels: Sequence[str] | None, classes: int, text: int | str) -> int:
     """The index of the class that ``text`` names.
 

@@ -1,4 +1,4 @@
-"""Heads that someone put in the place of a timm model's own, in a module or in a weights file."""
+"""Heads that someone put in the place of a model's own, in a module or in a weights file."""
 
 from __future__ import annotations
 
@@ -13,16 +13,29 @@ from explainers.sentence import Sentence
 MOST_NAMED = 3
 
 
-def head_width(module: Any) -> int:
-    """How many numbers a timm module answers with; 0 where it answers with its features.
+def timm_head(module: Any) -> nn.Module | None:
+    """What makes the class numbers of a module of timm; None where nothing does."""
+    try:
+        found = module.get_classifier()
+    except AttributeError:  # the head that stands there has no part of the name timm looks for
+        found = getattr(module, "head", None)
+    return found[0] if isinstance(found, tuple) else found
 
-    Read from the head itself: one that was replaced does not change ``num_classes``.
+
+def said_classes(head: nn.Module | None) -> int:
+    """How many numbers a head makes, by its last layer with a matrix; 0 where it has none.
+
+    Without a matrix it hands the features on (nn.Identity, dropout, a norm).
     """
-    head = getattr(module, "head", None)
-    if isinstance(head, nn.Identity):
-        return 0
-    linear = [m for m in head.modules() if isinstance(m, nn.Linear)] if head is not None else []
-    return linear[-1].out_features if linear else int(module.num_classes)
+    widths = [] if head is None else [_width(layer) for layer in head.modules()]
+    return next((width for width in reversed(widths) if width), 0)
+
+
+def _width(layer: Any) -> int:
+    said = getattr(layer, "out_features", getattr(layer, "out_channels", None))
+    if isinstance(said, int):
+        return said
+    return next((p.shape[0] for p in layer.parameters(recurse=False) if p.dim() > 1), 0)
 
 
 def one_layer_head(

@@ -53,6 +53,11 @@ class Probe(TorchFunctionMode):
         self._open: Layer | None = None  # its projection has not run yet
 
     @property
+    def tokens(self) -> set[int]:
+        """How many tokens attended, in each attention that was seen."""
+        return {layer.tokens for layer in self._seen}
+
+    @property
     def layers(self) -> list[Layer]:
         """The layers in order, each with the norms around it."""
         found = [layer for layer in self._seen if layer.output is not None]

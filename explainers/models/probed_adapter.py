@@ -15,6 +15,7 @@ from explainers.models.adapters import Adapter, BlockParts, Pooling, no_graph
 from explainers.models.encoder_adapter import patch_convolution, position_table, stored_size
 from explainers.models.errors import ModelError
 from explainers.models.probe import Layer, Probe
+from explainers.models.quantised import unrounded
 from explainers.registry import YES, Support
 from explainers.sentence import Sentence
 
@@ -38,18 +39,28 @@ class ProbedAdapter(Adapter):
                     family=self.family,
                 )
             )
-        probe, answer = _probed(module, self.input_size)
+        twin = unrounded(module)
+        probe, answer = _probed(twin, self.input_size)
         layers = probe.layers
         self._graph = answer.requires_grad  # not where its forward pass leaves gradients out
         self.classes = answer.shape[-1]
         self.attends = bool(layers)
         self._convolution = patch_convolution(module)
         self._alike = bool(layers) and len({(x.heads, x.tokens) for x in layers}) == 1
-        owners = {id(p): m for m in module.modules() for p in m.parameters(recurse=False)}
-        self.blocks = tuple(_parts(layer, owners) for layer in layers) if self._alike else ()
+        self.blocks = self._parts(layers, twin) if self._alike else ()
         self.heads = layers[0].heads if layers else 1
         self._lay_out(layers[0].tokens if self._alike else None)
         self.pooling, self.pooling_name = self._pooling(layers, answer)
+
+    def _parts(self, layers: list[Layer], twin: nn.Module) -> tuple[BlockParts, ...]:
+        """The module's parts of the names of those of its twin, which the pass was of."""
+        own = dict(self._module.named_modules())
+        owners = {
+            id(parameter): own[name]
+            for name, part in twin.named_modules()
+            for parameter in part.parameters(recurse=False)
+        }
+        return tuple(_parts(layer, owners) for layer in layers)
 
     def _lay_out(self, tokens: int | None) -> None:
         """Patch size and prefix, from the patch convolution, or from the count of tokens."""

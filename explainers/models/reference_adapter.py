@@ -7,7 +7,9 @@ from collections.abc import Callable
 from torch import Tensor
 
 from explainers.models.adapters import YES, Adapter, BlockParts, Stages
+from explainers.models.own_heads import said_classes
 from explainers.models.positions import OneDimensional, TwoDimensional
+from explainers.models.quantised import plain_weight
 from explainers.models.vit import (
     Block,
     ConvolutionEmbedding,
@@ -33,7 +35,8 @@ class ReferenceAdapter(Adapter):
             for block in module.layers()
         )
         self.heads = module.layers()[0].attention.heads
-        self.classes = module.num_classes
+        self.head = module.head
+        self.classes = said_classes(self.head)
         self.patch = (module.cell, module.cell)
         self.input_size = module.image_size
 
@@ -62,7 +65,8 @@ class ReferenceAdapter(Adapter):
             weight = embedding.projection.weight
         elif isinstance(embedding, PatchEmbedding):
             p = embedding.patch_size
-            weight = embedding.projection.weight.unflatten(1, (p, p, -1)).permute(0, 3, 1, 2)
+            weight = plain_weight(embedding.projection).unflatten(1, (p, p, -1))
+            weight = weight.permute(0, 3, 1, 2)
         else:
             return None
         return weight.detach() if weight.shape[1] == 3 else None

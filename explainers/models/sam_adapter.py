@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from explainers.attention_call import AttentionCall
 from explainers.models.adapters import Adapter, BlockParts, Pooling
+from explainers.models.own_heads import said_classes, timm_head
 from explainers.models.windows import windows
 from explainers.windowed_call import Call, WindowedCall
 
@@ -36,7 +37,8 @@ class SamAdapter(Adapter):
         self._module = module
         self.blocks = tuple(BlockParts(b.norm1, b.norm2, b.attn.proj) for b in module.blocks)
         self.heads = module.blocks[0].attn.num_heads
-        self.classes = module.num_classes
+        self.head = timm_head(module)
+        self.classes = said_classes(self.head)
         self.any_size = module.rope_global is None
         self.patch = tuple(module.patch_embed.patch_size)
         self.pooling_name = module.global_pool

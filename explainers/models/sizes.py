@@ -2,12 +2,12 @@
 
 The model given is never changed. A copy of its modules is made whose parameters are the very
 tensors of the original; only what depends on the grid (position embeddings, a relative bias) is
-its own. At the size the model has already, the model itself is returned.
+its own. A module in which nothing has to be resampled is tried at the size as it is. At the size
+the model has already, the model itself is returned.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,14 +20,18 @@ from explainers.models.errors import ModelError
 from explainers.models.families import adapt
 from explainers.models.positions import resample_table
 from explainers.models.preprocessing import pixel_size, require_whole_patches
+from explainers.models.sharing import sharing
 from explainers.models.vit import ConciseVisionTransformer, VisionTransformer
 from explainers.scalars import shown, whole_number
 from explainers.sentence import Sentence
 
 if TYPE_CHECKING:
+    from explainers.models.adapters import Adapter
     from explainers.models.vision_model import VisionModel
 
 Size = tuple[int, int]
+
+_LONGEST = 160  # letters of a module's own words
 
 
 def whole_size(photo: Photo, patch: Size, long_side: int | None = None) -> Size:
@@ -62,8 +66,7 @@ def at_size(vit: VisionModel, size: int | Size) -> VisionModel:
     """``vit`` at another input size (height, width) in pixels, with its own way of cropping.
 
     Positions are resampled from the grid that ``vit`` was loaded at, as timm does it. Raises
-    ModelError for a size that is no whole number of patches, and for models that take one size
-    only.
+    ModelError for a size that is no whole number of patches, or that the module does not take.
     """
     vit = vit.native or vit
     wanted = pixel_size(size)
@@ -71,17 +74,18 @@ def at_size(vit: VisionModel, size: int | Size) -> VisionModel:
         return vit
     patch = vit.adapter.patch
     require_whole_patches(wanted, patch)
-    module = _resized(vit, wanted)
-    adapter = adapt(module, wanted)
+    module, adapter = _resized(vit, wanted)
     rows, columns = wanted[0] // patch[0], wanted[1] // patch[1]
     if adapter.grid(wanted) != (rows, columns):
-        raise _fixed(vit, f"its grid would be {adapter.grid(wanted)}")
+        raise _refused(vit, wanted, "its map would have {}×{} cells".format(*adapter.grid(wanted)))
     return replace(
         vit,
         module=module,
         adapter=adapter,
         preprocessing=replace(vit.preprocessing, size=wanted),
         native=vit,
+        # Layers of several grids are laid out anew, which the next trace checks.
+        attention_check=vit.attention_check if adapter.one_grid_support() else None,
     )
 
 
@@ -102,46 +106,77 @@ def uncut(vit: VisionModel, size: Size | None = None) -> VisionModel:
     return replace(vit, preprocessing=preprocessing, native=vit.native or vit)
 
 
-def _resized(vit: VisionModel, size: Size) -> nn.Module:
-    """The module at another size, sharing the original's weights."""
+def _resized(vit: VisionModel, size: Size) -> tuple[nn.Module, Adapter]:
+    """The module at another size, sharing the original's weights, and what reads it there."""
     module: Any = vit.module
     if isinstance(module, VisionTransformer):
         new = size[0] // module.cell, size[1] // module.cell
-        own: Any = _sharing(module)
+        own: Any = sharing(module)
         own.positions = module.positions.at_grid(module.grid_size, new)
         own.image_size, own.grid_size = size, new
-        return own
+        return own, adapt(own, size)
     if isinstance(module, ConciseVisionTransformer):
         p = module.patch_size
         old = module.image_size[0] // p, module.image_size[1] // p
-        own = _sharing(module)
+        own = sharing(module)
         table = resample_table(module.pos_embed.detach(), old, (size[0] // p, size[1] // p))
         own.pos_embed = nn.Parameter(table, requires_grad=module.pos_embed.requires_grad)
         own.image_size = size
-        return own
+        return own, adapt(own, size)
     if vit.adapter.any_size:
-        return vit.module
-    if any(hasattr(part, "shift_size") or hasattr(part, "partition_size") for part in _parts(vit)):
-        raise _fixed(vit, "its attention works in windows that fit its own size")
-    if not hasattr(module, "set_input_size"):
-        raise _fixed(vit, "nothing in it says how its positions are resampled")
-    own = _sharing(module)
+        return module, adapt(module, size)
+    if not hasattr(module, "set_input_size") or _has_windows(module):
+        return module, _as_it_is(vit, size)
+    own = sharing(module)
     try:
         with torch.no_grad():
             own.set_input_size(img_size=size)
     except Exception as error:  # whatever a family's own code does with a size it cannot take
-        raise _fixed(vit, str(error).split("\n")[0] or type(error).__name__) from error
-    return own.train(module.training)
+        raise _fixed(vit, _words(error)) from error
+    own.train(module.training)
+    return own, adapt(own, size)
 
 
-def _parts(vit: VisionModel) -> list[nn.Module]:
-    return list(vit.module.modules())
+def _as_it_is(vit: VisionModel, size: Size) -> Adapter:
+    """What reads the module, unchanged, at another size, which it has to take itself."""
+    if size in vit.sized:
+        return vit.sized[size]
+    try:
+        vit.sized[size] = vit.adapter.at_size(size)
+    except ModelError:
+        raise
+    except Exception as error:  # whatever an unknown program does with a size it cannot take
+        height, width = vit.preprocessing.size
+        try:
+            vit.adapter.at_size((2 * height, 2 * width))
+        except Exception:
+            windows = "its attention works in windows that fit its own size"
+            raise _fixed(vit, windows if _has_windows(vit.module) else _words(error)) from error
+        raise _refused(vit, size, _words(error)) from error
+    return vit.sized[size]
 
 
-def _sharing(module: nn.Module) -> nn.Module:
-    """A copy of the module's structure whose parameters and buffers are the original tensors."""
-    tensors = [*module.parameters(), *module.buffers()]
-    return copy.deepcopy(module, {id(tensor): tensor for tensor in tensors})
+def _has_windows(module: nn.Module) -> bool:
+    parts = module.modules()
+    return any(hasattr(part, "shift_size") or hasattr(part, "partition_size") for part in parts)
+
+
+def _words(error: Exception) -> str:
+    return (str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__)[:_LONGEST]
+
+
+def _refused(vit: VisionModel, size: Size, reason: str) -> ModelError:
+    return ModelError(
+        Sentence(
+            "size_refused",
+            "{name} does not take photos of {height}×{width} pixels ({reason}); choose another "
+            "size, or look at the photo through windows of the model's own.",
+            name=vit.name,
+            height=size[0],
+            width=size[1],
+            reason=reason,
+        )
+    )
 
 
 def _fixed(vit: VisionModel, reason: str) -> ModelError:

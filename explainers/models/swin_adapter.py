@@ -13,6 +13,8 @@ from explainers.models.errors import ModelError
 from explainers.models.feature_map import FeatureMap, Grid
 from explainers.models.feature_map_adapter import FeatureMapAdapter
 from explainers.models.grid_block import GridBlock
+from explainers.models.own_heads import said_classes
+from explainers.models.size_trial import try_pass
 from explainers.models.windows import windows
 from explainers.sentence import Sentence
 
@@ -30,7 +32,7 @@ class SwinParts:
     norm: nn.Module
     patch: Grid
     merges: int
-    classes: int
+    head: nn.Module | None
     size: Grid
 
 
@@ -41,12 +43,13 @@ class SwinAdapter(FeatureMapAdapter):
 
     def __init__(self, module: nn.Module, parts: SwinParts, size: Grid | None) -> None:
         self._module, self._parts = module, parts
-        self.family, self.classes = parts.family, parts.classes
+        self.family, self.head = parts.family, parts.head
+        self.classes = said_classes(self.head)
         self.input_size = size or parts.size
         self._own_size = self.input_size
         grid = self._last_grid(self._own_size)
         weight: Any = parts.norm.weight
-        self._map = FeatureMap(grid, 0, "NHWC", True, weight, True, False, True)
+        self._map = FeatureMap(grid, 0, "NHWC", True, weight, True, False, True, self.classes)
         self.attends = True
         self.patch = self._own_size[0] // grid[0], self._own_size[1] // grid[1]
         self._layers = {}
@@ -64,6 +67,11 @@ class SwinAdapter(FeatureMapAdapter):
 
     def grid(self, size: Any) -> Grid:
         return self._last_grid((size[0], size[1]))
+
+    def _grid_seen(self, size: Grid) -> Grid:
+        self._read(size)  # refuses what is smaller than a window
+        try_pass(self._module, size, lambda pixels: self.run(self._module, pixels))
+        return self._last_grid(size)
 
     def run(self, module: Any, pixels: Tensor) -> Any:
         """The answer (B, classes); of a model of transformers, its logits or pooled features."""
@@ -102,7 +110,6 @@ def torchvision_swin(module: Any) -> SwinParts:
             for block in blocks:
                 yield _torchvision_layer(block.attn, grid)
 
-    last = module.head
     side = 64 * patch[0] if hasattr(stages[1][0].attn, "logit_scale") else 56 * patch[0]
     return SwinParts(
         family=f"torchvision {type(module).__name__}",
@@ -110,7 +117,7 @@ def torchvision_swin(module: Any) -> SwinParts:
         norm=module.norm,
         patch=patch,
         merges=len(module.features) - 1 - (len(stages) - 1),
-        classes=last.out_features if isinstance(last, nn.Linear) else 0,
+        head=module.head,
         size=(side, side),
     )
 
@@ -151,7 +158,7 @@ def transformers_swin(module: Any) -> SwinParts:
         norm=core.layernorm,
         patch=(config.patch_size, config.patch_size),
         merges=sum(stage.downsample is not None for stage in core.encoder.layers),
-        classes=config.num_labels if classifies else 0,
+        head=module.classifier if classifies else None,
         size=size,
     )
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from explainers.models import timm_blocks, token_removal
 from explainers.models.adapters import YES, Adapter, BlockParts, Pooling, Stages
 from explainers.models.errors import ModelError
-from explainers.models.own_heads import head_width
+from explainers.models.own_heads import said_classes, timm_head
+from explainers.models.quantised import is_linear, plain_weight
 from explainers.registry import Support
 
 _KINDS = {"VisionTransformer", "Eva", "Beit", "VisionTransformerRelPos", "NaFlexVit"}
@@ -40,8 +41,9 @@ class TimmAdapter(Adapter):
         self.pool_projection = getattr(getattr(module, "attn_pool", None), "proj", None)
         self.pooling_name = module.global_pool
         self.pooling = self._pooling()
+        self.head = timm_head(module)
         # Without pooling the answer is one of every token, which is no class's.
-        self.classes = head_width(module) if module.global_pool else 0
+        self.classes = said_classes(self.head) if module.global_pool else 0
 
     def _names(self) -> tuple[str, ...]:
         owner = self._module if hasattr(self._module, "cls_token") else self._embed
@@ -158,8 +160,9 @@ class TimmAdapter(Adapter):
 
 def _first_weight(embedding: nn.Module) -> Tensor | None:
     """The weight of the layer that reads the photo: a hybrid's is its stem's convolution."""
-    layers = (m for m in embedding.modules() if isinstance(m, (nn.Conv2d, nn.Linear)))
-    return getattr(next(layers, None), "weight", None)
+    layers = (m for m in embedding.modules() if isinstance(m, nn.Conv2d) or is_linear(m))
+    first = next(layers, None)
+    return None if first is None else plain_weight(first)
 
 
 def _halves(block: Any) -> tuple[Callable[[Tensor], Tensor], ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from explainers.models.parts import BlockParts
+from explainers.models.quantised import is_linear
 from explainers.registry import YES, Support
 from explainers.sentence import Sentence
 
@@ -82,7 +83,7 @@ def _read_block(block: Any) -> BlockParts | None:
 
 def _first_linear(part: nn.Module) -> nn.Module:
     """The layer that reads a part's input: qkv, or q where the three stand apart; fc1."""
-    return next(layer for layer in part.modules() if isinstance(layer, nn.Linear))
+    return next(layer for layer in part.modules() if is_linear(layer))
 
 
 def _kinds(part: Any) -> set[str]:

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from explainers.models import timm_blocks
 from explainers.models.adapters import YES, Adapter, BlockParts, Pooling
+from explainers.models.own_heads import said_classes, timm_head
+from explainers.models.quantised import plain_weight
 from explainers.registry import Support
 from explainers.sentence import Sentence
 
@@ -41,7 +43,8 @@ class TimmEncoderAdapter(Adapter):
         self._core = core = getattr(module, "encoder", module)
         self.blocks = tuple(_parts(block) for block in core.blocks)
         self.heads = core.blocks[0].attn.num_heads
-        self.classes = module.num_classes if module.global_pool == "avg" else 0
+        self.head = timm_head(module)
+        self.classes = said_classes(self.head) if module.global_pool == "avg" else 0
         height, width = core.patch_embed.patch_size
         self.patch = int(height), int(width)
         stored = getattr(core.patch_embed, "img_size", None)
@@ -80,7 +83,7 @@ class TimmEncoderAdapter(Adapter):
     def _filters(self) -> Tensor | None:
         embedding = self._core.patch_embed
         if hasattr(embedding, "input_proj"):  # a linear layer over (3, height, width)
-            weight: Tensor = embedding.input_proj.weight.unflatten(1, (-1, *self.patch))
+            weight: Tensor = plain_weight(embedding.input_proj).unflatten(1, (-1, *self.patch))
         else:
             weight = embedding.proj.weight
         return weight.detach() if weight.shape[1] == 3 else None

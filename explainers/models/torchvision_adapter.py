@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from explainers.models.adapters import YES, Adapter, BlockParts
+from explainers.models.own_heads import said_classes
 from explainers.models.preprocessing import Preprocessing
 from explainers.registry import Support
 
@@ -31,8 +32,8 @@ class TorchvisionAdapter(Adapter):
             BlockParts(layer.ln_1, layer.ln_2, layer.self_attention.out_proj) for layer in layers
         )
         self.heads = layers[0].self_attention.num_heads
-        last = module.heads[-1] if len(module.heads) else None
-        self.classes = last.out_features if isinstance(last, nn.Linear) else 0
+        self.head = module.heads
+        self.classes = said_classes(self.head)
         self.patch = (module.patch_size, module.patch_size)
         self.input_size = (module.image_size, module.image_size)
 

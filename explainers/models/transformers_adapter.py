@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from explainers.models.adapters import YES, Adapter, BlockParts, Pooling
 from explainers.models.errors import ModelError
+from explainers.models.own_heads import said_classes
 from explainers.registry import Support
 from explainers.sentence import Sentence
 
@@ -41,7 +42,10 @@ class TransformersAdapter(Adapter):
         )
         self.heads = core.config.num_attention_heads
         classifies = "ForImageClassification" in type(module).__name__
-        self.classes = module.config.num_labels if classifies else 0
+        if classifies:  # DeiT's for a teacher has two, as wide as each other
+            named = "classifier" if hasattr(module, "classifier") else "cls_classifier"
+            self.head = getattr(module, named)
+        self.classes = said_classes(self.head)
         distilled = hasattr(core.embeddings, "distillation_token")
         registers = getattr(core.config, "num_register_tokens", 0)
         self.prefix_names = (
@@ -65,7 +69,7 @@ class TransformersAdapter(Adapter):
             return "distilled", "CLS and DIST"
         if kind == "CLIPForImageClassification":
             return "avg", "avg"
-        if kind.startswith("Dinov2") and self.classes:
+        if kind.startswith("Dinov2") and self.head is not None:
             return "other", "CLS beside the mean of the patches"
         if getattr(getattr(self._core, "pooler", None), "layernorm", None) is not None:
             return "avg", "avg"  # BEiT's mean pooling

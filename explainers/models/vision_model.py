@@ -20,7 +20,7 @@ from explainers.models.adapters import YES, Adapter, Grid
 from explainers.models.errors import ModelError
 from explainers.models.labels import find_class
 from explainers.models.preprocessing import Preprocessing
-from explainers.models.quantised import NO_GRADIENTS, is_quantised, tensors_of
+from explainers.models.quantised import NO_GRADIENTS, is_quantised, running, tensors_of
 from explainers.models.refusals import INFERENCE, NO_CLASSES, NO_HALF, TIED, TRAINING
 from explainers.registry import Support, find_method
 from explainers.sentence import Sentence
@@ -51,6 +51,8 @@ class VisionModel:
     """Whether attention computed again is the attention used; None before the first trace."""
     native: VisionModel | None = field(default=None, repr=False)
     """The model as it was loaded, where this is it at another size (see `at_size`)."""
+    sized: dict[tuple[int, int], Adapter] = field(default_factory=dict, init=False, repr=False)
+    """What reads it at sizes that one pass has shown it takes."""
 
     @property
     def device(self) -> torch.device:
@@ -88,13 +90,26 @@ class VisionModel:
         if self.module.training:
             raise ModelError(TRAINING.reason)
         try:
-            if keep is None:
-                answer = self.adapter.run(self.module, pixels)
-            else:
-                answer = self.adapter.forward_tokens(pixels, keep)
+            with running(self.module):
+                if keep is None:
+                    answer = self.adapter.run(self.module, pixels)
+                else:
+                    answer = self.adapter.forward_tokens(pixels, keep)
         except ModelError:
             raise
-        except (AssertionError, RuntimeError, ValueError) as error:  # a module's own refusals
+        except (AttributeError, TypeError) as error:
+            if not is_quantised(self.module):
+                raise
+            raise ModelError(
+                Sentence(
+                    "quantised_refuses",
+                    "{name} does not run with rounded weights ({reason}): a part of it takes a "
+                    "linear layer's weight itself. Round the layers of its MLPs only.",
+                    name=self.name,
+                    reason=str(error).split("\n")[0].rstrip("."),
+                )
+            ) from error
+        except (AssertionError, IndexError, RuntimeError, ValueError) as error:  # its own refusals
             height, width = pixels.shape[-2:]
             raise ModelError(
                 Sentence(

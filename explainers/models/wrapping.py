@@ -8,9 +8,10 @@ from typing import Any
 from torch import nn
 
 from explainers.models.adapters import Grid
+from explainers.models.class_count import count_classes
 from explainers.models.errors import ModelError
 from explainers.models.families import adapt
-from explainers.models.labels import Labels, given_labels
+from explainers.models.labels import Labels, given_labels, labels_unknown
 from explainers.models.libraries import open_up
 from explainers.models.library_preprocessing import read_preprocessing
 from explainers.models.preprocessing import Preprocessing, pixel_size, require_whole_patches
@@ -78,11 +79,16 @@ def wrap_model(
         or brought.preprocessing
         or Preprocessing.from_timm(module, pair or adapter.input_size),
         adapter=adapter,
-        classes=0 if brought.embedding and names is None else adapter.classes,
+        classes=adapter.classes,
         labels=names,
         trained_grids=tuple(trained_grids) if trained_grids is not None else None,
         notes=notes,
     )
+    embedding = brought.embedding and names is None
+    vit.classes = 0 if embedding else count_classes(vit)
+    if labels is None and vit.labels is not None and len(vit.labels) != vit.classes:
+        vit.labels = None  # the names of the head that was there before
+        vit.notes = (*vit.notes, labels_unknown(vit.classes))
     if vit.labels is not None and len(vit.labels) != vit.classes:
         raise ModelError(
             Sentence(

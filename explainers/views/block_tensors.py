@@ -11,6 +11,7 @@ from torch import Tensor
 from explainers.attention_call import AttentionCall, exact
 from explainers.capture import Capture, stored_as
 from explainers.models.adapters import NAMES
+from explainers.models.quantised import plain_weight
 from explainers.trace import Trace
 from explainers.views.passing import watched
 
@@ -53,6 +54,6 @@ def opened(trace: Trace, call: AttentionCall, block: int, features: bool) -> Blo
             kept[name] = found.reshape(-1, found.shape[-1])
     parts, heads = trace.model.adapter.blocks[block], kept.get("heads")
     projection: Any = parts.projection
-    fits = heads is not None and heads.shape[-1] == projection.weight.shape[-1]
+    fits = heads is not None and heads.shape[-1] == plain_weight(projection).shape[-1]
     projected = projection(heads) if fits else None
     return replace(attention, projected=projected, hidden=passing.hidden, **kept)

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from explainers.models.errors import ModelError
+from explainers.models.quantised import is_linear, plain_weight
 from explainers.models.vision_model import VisionModel
 from explainers.scalars import shown, whole_number
 from explainers.sentence import Sentence
@@ -109,7 +110,7 @@ def shape_of(vit: VisionModel) -> Shape:
     if not (one := adapter.one_grid_support()):
         raise ModelError(one.reason)
     projection: Any = adapter.blocks[0].projection
-    width = int(projection.weight.shape[0])
+    width = len(plain_weight(projection))
     return Shape(
         patch=max(adapter.patch),
         width=width,
@@ -128,9 +129,10 @@ def _mlp_width(module: nn.Module, projection: nn.Module, width: int) -> int:
         beside = [child for child in children if projection not in child.modules()]
         if len(beside) == len(children) or projection in children:
             continue
-        for layer in (inner for child in beside for inner in child.modules()):
-            if isinstance(layer, nn.Linear) and layer.in_features == width < layer.out_features:
-                return layer.out_features
+        layers: list[Any] = [inner for child in beside for inner in child.modules()]
+        for layer in layers:
+            if is_linear(layer) and layer.in_features == width < layer.out_features:
+                return int(layer.out_features)
     return 4 * width  # as in the paper
 
 
