@@ -67,7 +67,7 @@ class Desk:
     calls: threading.Lock = field(default_factory=threading.Lock, repr=False)
     """Held by the call of an endpoint that is being answered; the others of the visitor wait."""
     closing: threading.Timer | None = None
-    """Closes the desk of a program that has not called for a while."""
+    """Closes the desk of a program, or of one who had left, that has not called for a while."""
 
     def next_turn(self) -> int:
         """Begin a new request, which makes all earlier ones of this visitor outdated."""
@@ -122,6 +122,8 @@ class Desk:
     def close(self) -> None:
         """The visitor has left: stop their work, delete their files."""
         self.closed = True
+        if self.closing is not None:
+            self.closing.cancel()
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -130,7 +132,9 @@ class Desks:
     """The desks of all visitors, at most ``limit``: the longest unused is closed first.
 
     ``make_folder`` returns a new private folder; ``forget`` drops what is remembered elsewhere
-    about a visitor whose desk is closed.
+    about a visitor whose desk is closed. idle: seconds without a request after which the desk of
+    one who had left is closed again. Their last requests can come later than the news that they
+    left; and who only lost the connection has a desk like anybody else.
     """
 
     def __init__(
@@ -139,6 +143,8 @@ class Desks:
         self._make_folder = make_folder
         self._forget = forget
         self._limit = limit
+        self.idle = 300.0
+        self._left: OrderedDict[str, None] = OrderedDict()
         self._desks: OrderedDict[str, Desk] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -155,6 +161,8 @@ class Desks:
         with self._lock:
             desk = self._desks.pop(owner, None) or Desk(owner, self._make_folder())
             self._desks[owner] = desk
+            if owner in self._left:
+                self._expire(desk)
             surplus = []
             while len(self._desks) > self._limit:
                 surplus.append(self._desks.popitem(last=False)[1])
@@ -166,8 +174,19 @@ class Desks:
         """Stop the visitor's work and delete all that belongs to them."""
         with self._lock:
             desk = self._desks.pop(owner, None)
+            self._left[owner] = None
+            if len(self._left) > 10 * self._limit:
+                self._left.popitem(last=False)
         if desk is not None:
             self._close(desk)
+
+    def _expire(self, desk: Desk) -> None:
+        """Close the desk some time after this, which is its latest request."""
+        if desk.closing is not None:
+            desk.closing.cancel()
+        desk.closing = threading.Timer(self.idle, self.leave, [desk.owner])
+        desk.closing.daemon = True
+        desk.closing.start()
 
     def _close(self, desk: Desk) -> None:
         desk.close()
