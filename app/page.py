@@ -41,7 +41,7 @@ TITLE = "ViTScope"
 VISITORS = 200
 """Sessions kept at once; the longest unused beyond that starts afresh."""
 
-THREADS = 10
+THREADS = 16
 """That answer requests; models run in others. Each holds some memory once it has drawn pictures."""
 
 
