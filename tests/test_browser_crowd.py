@@ -58,6 +58,7 @@ def held() -> int:
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[ViTScope, str]]:
     page = ViTScope()
+    page.studio.desks.idle = 20  # seconds until what came after leaving is forgotten, not 300
     page.warm()
     _, url, _ = page.launch(prevent_thread_lock=True, quiet=True, server_name="127.0.0.1")
     yield page, url
@@ -93,8 +94,8 @@ def answers(page: ViTScope, path: Path) -> str:
 
 
 def leave(page: ViTScope, visitors: list[Visitor]) -> None:
-    """All close their windows, and the server forgets them. (One whose request was still on its
-    way may get an empty desk again; it is among the first to go, and holds next to nothing.)"""
+    """All close their windows, and the server forgets them; also one whose last request came
+    later than the news that they left."""
     for visitor in visitors:
         visitor.context.close()
     end = time.monotonic() + 60

@@ -71,6 +71,7 @@ def check_restored(page: Page) -> None:
     card(page, "saliency").get_by_text("For espresso").wait_for()
     assert "against teapot" in card(page, "saliency").inner_text()
     assert value(page, "#vs-model") == "small-one"
+    assert "3 blocks × 2 heads" in page.locator("#vs-model-note").inner_text()
     assert value(page, "#vs-target").startswith("espresso")
     assert value(page, "#vs-against").startswith("teapot")
     assert [text.split(" · ")[0] for text in checked(page)] == [
