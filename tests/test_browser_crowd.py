@@ -6,6 +6,8 @@ import ctypes
 import gc
 import json
 import os
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from html import unescape
@@ -93,13 +95,20 @@ def answers(page: ViTScope, path: Path) -> str:
     return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
 
 
+def working() -> bool:
+    """Whether a model still runs: work that was stopped ends at its next model call."""
+    frames = sys._current_frames()
+    workers = [t.ident for t in threading.enumerate() if t.name.startswith("model")]
+    return any(frames[w].f_code.co_name != "_worker" for w in workers if w in frames)
+
+
 def leave(page: ViTScope, visitors: list[Visitor]) -> None:
     """All close their windows, and the server forgets them; also one whose last request came
     later than the news that they left."""
     for visitor in visitors:
         visitor.context.close()
     end = time.monotonic() + 60
-    while len(page.studio.desks) and time.monotonic() < end:
+    while (len(page.studio.desks) or working()) and time.monotonic() < end:
         time.sleep(0.2)
     assert not any(
         job and not job.ended for d in page.studio.desks.all() for job in (d.job, d.aside)
