@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.api_fields import METHODS, demand, refusal
+from app.api_fields import METHODS, MODEL, demand, refusal
 from app.link_values import LOOKS
 from app.look_control import LONGEST
 from explainers import Photo, VisionModel
 from explainers.look import Look
-from explainers.methods.parameters import check_parameters
+from explainers.methods.parameters import ANY_COUNT, check_parameters
 from explainers.registry import find_method
 from explainers.scalars import shown, whole_number
 from explainers.sentence import Sentence
 
-MANY = 10**6
-"""Of heads, blocks or tokens, where it is not known how many the model has."""
-
 Settings = dict[str, dict[str, Any]]
 """Method → setting → value."""
+
+
+def model_name(text: str | None) -> str:
+    """The model's name; the embedded one's where none is given."""
+    return (text or "").strip() or MODEL
 
 
 def listed(names: str | None) -> list[str]:
@@ -41,12 +43,12 @@ def checked_settings(given: Any, vit: VisionModel | None = None) -> Settings:
     """
     table = _table("settings", given)
     one_grid = vit is not None and bool(vit.adapter.one_grid_support())
-    depth = MANY if vit is None else vit.adapter.depth
-    heads = vit.adapter.heads if vit is not None and one_grid else MANY
+    depth = ANY_COUNT if vit is None else vit.adapter.depth
+    heads = vit.adapter.heads if vit is not None and one_grid else ANY_COUNT
     found: Settings = {}
     for name, chosen in table.items():
         chosen = _table(f"settings of {name}", chosen)
-        check_parameters(find_method(name), chosen, depth, heads, MANY)
+        check_parameters(find_method(name), chosen, depth, heads, ANY_COUNT)
         found[name] = dict(chosen)
     return found
 

@@ -10,6 +10,7 @@ import gradio as gr
 
 from app import api_fields as fields
 from app import attention_run
+from app.api_asked import model_name
 from app.api_call import calling, found, scene_of, worked
 from app.api_fields import MODEL, demand, refusal
 from app.api_offer import offer
@@ -54,7 +55,7 @@ def add(studio: Studio) -> None:
         """
         with calling(studio, request) as desk:
             demand("direction", direction, DIRECTIONS)
-            scene = scene_of(studio, desk, photo, (model or "").strip() or MODEL)
+            scene = scene_of(studio, desk, photo, model_name(model))
             trace = found(studio, desk, Request(scene)).answered.trace
             row = token_of(token, trace)
             asked = {"block": -1 if block is None else block, "head": head_of(head), "row": row}

@@ -10,7 +10,7 @@ import gradio as gr
 
 from app import api_fields as fields
 from app import handlers
-from app.api_asked import checked_settings, look_of, method_names
+from app.api_asked import checked_settings, look_of, method_names, model_name
 from app.api_call import aimed, calling, found, loaded, new_file, scene_of
 from app.api_fields import METHODS, MODEL
 from app.api_offer import offer
@@ -178,7 +178,7 @@ def wish_of(
     settings: Any,
 ) -> Request:
     """What is asked for, every value checked that can be before a map is made."""
-    model = (model or "").strip() or MODEL
+    model = model_name(model)
     chosen = method_names(names)
     parameters = checked_settings(settings)
     scene = scene_of(studio, desk, photo, model)

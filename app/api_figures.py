@@ -8,7 +8,7 @@ import gradio as gr
 
 from app import api_fields as fields
 from app import handlers
-from app.api_asked import checked_settings, method_names
+from app.api_asked import checked_settings, method_names, model_name
 from app.api_call import aimed, calling, loaded, new_file, worked
 from app.api_compare import compared
 from app.api_fields import METHODS, MODEL, refusal
@@ -66,7 +66,7 @@ def add(studio: Studio) -> None:
         """
         with calling(studio, request) as desk:
             layout = layout_of(width, suffix, COLUMN)
-            chosen, name = method_names(methods), (model or "").strip() or MODEL
+            chosen, name = method_names(methods), model_name(model)
             files = counted(photos, PHOTOS)
             vit = loaded(studio, desk, name)
             parameters = checked_settings(settings, vit)
@@ -111,7 +111,7 @@ def add(studio: Studio) -> None:
             layout = layout_of(width, suffix, WIDTH)
             check(layout, suffix)
             files = counted(photos, MANY)
-            made = inside(studio, desk, (model or "").strip() or MODEL, files)
+            made = inside(studio, desk, model_name(model), files)
             file = new_file(desk, f"figure7{suffix}", figure7_bytes(made, layout, suffix))
             return file, figure7_text.caption(made), figure7_text.bibtex()
 

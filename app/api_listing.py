@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app import api_fields as fields
+from app.api_asked import model_name
 from app.api_call import calling, loaded
 from app.api_fields import MODEL
 from app.api_offer import offer
@@ -56,7 +57,7 @@ def add(studio: Studio) -> None:
             cost: photo and shape that it is of, and cost: patches, tokens, operations, bytes
         """
         with calling(studio, request) as desk:
-            vit = loaded(studio, desk, (model or "").strip() or MODEL)
+            vit = loaded(studio, desk, model_name(model))
             return cost_of(vit, height, width, patch)
 
     sizes = [fields.whole("height"), fields.whole("width"), fields.whole("patch")]

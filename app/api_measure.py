@@ -8,7 +8,7 @@ import gradio as gr
 import numpy as np
 
 from app import api_fields as fields
-from app.api_asked import checked_settings
+from app.api_asked import checked_settings, model_name
 from app.api_call import Found, aimed, calling, done, found, loaded, scene_of, target_of
 from app.api_fields import METHODS, MODEL, demand
 from app.api_offer import offer
@@ -55,7 +55,7 @@ def add(studio: Studio) -> None:
         with calling(studio, request) as desk:
             demand("kind", kind, KINDS)
             name = find_method(method).name
-            scene = scene_of(studio, desk, photo, (model or "").strip() or MODEL)
+            scene = scene_of(studio, desk, photo, model_name(model))
             vit = loaded(studio, desk, scene.model)
             scene = aimed(scene, vit, target, against)
             wish = Request(scene, (name,), checked_settings(settings, vit))

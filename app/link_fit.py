@@ -9,14 +9,11 @@ from typing import Any
 from app.link_values import refusal
 from app.links import View
 from explainers.look import Look
-from explainers.methods.parameters import check_parameters
+from explainers.methods.parameters import ANY_COUNT, check_parameters
 from explainers.models.vision_model import VisionModel
 from explainers.registry import find_method
 from explainers.scalars import shown
 from explainers.sentence import Sentence
-
-ANY_TOKENS = 10**6
-"""Tokens of a look whose grid is not known yet; `explain` checks them again."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ def fit(view: View, vit: VisionModel) -> tuple[Fitted, list[Sentence]]:
     parameters: dict[str, dict[str, Any]] = {}
     for name, given in view.parameters.items():
         for setting, value in given.items():
-            sizes = adapter.depth, adapter.heads, ANY_TOKENS
+            sizes = adapter.depth, adapter.heads, ANY_COUNT  # `explain` checks the tokens again
             try:
                 checked = check_parameters(find_method(name), {setting: value}, *sizes)
             except ValueError as error:

@@ -1,5 +1,7 @@
 """The endpoints, asked by gradio_client of a page that is served: the library's own numbers."""
 
+# ruff: noqa: F401, F811 - fixtures are known by their names
+
 from __future__ import annotations
 
 import json
@@ -21,8 +23,9 @@ from explainers.render.npz import read_npz
 from explainers.trace import Trace
 from explainers.views.agreement import agreement, difference
 from explainers.views.cost import cost, shape_of
+from tests.api_photo import file, photo
 from tests.plain_http import ask
-from tests.tiny import LABELS, tiny_photo_array, tiny_vit
+from tests.tiny import LABELS, tiny_vit
 
 gradio_client = pytest.importorskip("gradio_client")
 
@@ -47,18 +50,6 @@ def client(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any
     found = gradio_client.Client(page.demo.local_url, verbose=False, download_files=folder)
     yield found
     found.close()
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("photos") / "photo.png"
-    Image.fromarray(tiny_photo_array()).save(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def photo(file: Path) -> Any:
-    return gradio_client.handle_file(str(file))
 
 
 @pytest.fixture(scope="module")
@@ -289,8 +280,8 @@ def test_a_recipe_is_replayed_to_the_same_bytes(
     recipe, path = client.predict(*asked, **look, settings=settings, api_name="/recipe")
     assert json.loads(Path(path).read_text(encoding="utf-8")) == recipe
     assert [made["method"] for made in recipe["maps"]] == ["rollout", "occlusion"]
-    for file in (path, maps):
-        given = gradio_client.handle_file(file)
+    for saved in (path, maps):
+        given = gradio_client.handle_file(saved)
         made, notes = client.predict(given, photo, api_name="/replay")
         assert Path(made).read_bytes() == Path(maps).read_bytes()
         assert notes == []

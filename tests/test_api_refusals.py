@@ -1,5 +1,7 @@
 """What the endpoints refuse, each time in one plain sentence; and that nobody reads the server."""
 
+# ruff: noqa: F401, F811 - fixtures are known by their names
+
 from __future__ import annotations
 
 import base64
@@ -14,14 +16,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from app import api_call
 from app.comparison import PHOTOS
 from app.page import Page
 from explainers import wrap_model
+from tests.api_photo import file, photo
 from tests.plain_http import ask, end_of_call, upload
-from tests.tiny import LABELS, tiny_photo_array, tiny_vit
+from tests.tiny import LABELS, tiny_vit
 
 gradio_client = pytest.importorskip("gradio_client")
 
@@ -52,18 +54,6 @@ def client(page: Page) -> Iterator[Any]:
     found = gradio_client.Client(page.demo.local_url, verbose=False, download_files=False)
     yield found
     found.close()
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("photos") / "photo.png"
-    Image.fromarray(tiny_photo_array()).save(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def photo(file: Path) -> Any:
-    return gradio_client.handle_file(str(file))
 
 
 def refused(client: Any, name: str, *values: Any, **named: Any) -> str:

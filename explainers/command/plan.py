@@ -13,9 +13,9 @@ from typing import Any
 
 from explainers.command.arguments import FORMATS, PREDICTED, RECIPE, TRUE
 from explainers.command.terminal import CommandError, warn
-from explainers.command.values import LARGE, NATIVE
+from explainers.command.values import NATIVE
 from explainers.look import Look
-from explainers.methods.parameters import check_parameters
+from explainers.methods.parameters import ANY_COUNT, check_parameters
 from explainers.models.errors import ModelError
 from explainers.models.vision_model import VisionModel
 from explainers.registry import find_method
@@ -183,6 +183,6 @@ def _tokens(plan: Plan, block: int) -> int:
     """How many rows of attention a block has, or any number: of other looks the photo tells."""
     adapter = plan.vit.adapter
     if plan.look != Look() or not -adapter.depth <= block < adapter.depth:
-        return LARGE
+        return ANY_COUNT
     rows, columns = adapter.block_grids(block % adapter.depth, plan.vit.preprocessing.size)[0]
     return adapter.prefix + rows * columns

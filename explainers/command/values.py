@@ -7,11 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from explainers.methods.parameters import check_parameters
+from explainers.methods.parameters import ANY_COUNT, check_parameters
 from explainers.registry import Parameter, find_method, methods
 
 NATIVE = "native"  # the photo's own size
-LARGE = 10**6  # of blocks, heads, tokens: more than any model has
 NOTHING = ("", "none")  # how a setting that may be empty is written
 
 
@@ -78,7 +77,7 @@ def setting(text: str) -> tuple[str, str, Any]:
     declared = {known.name: known for known in method.parameters}
     value = _value(declared[parameter], written.strip()) if parameter in declared else written
     try:
-        check_parameters(method, {parameter: value}, LARGE, LARGE, LARGE)
+        check_parameters(method, {parameter: value}, ANY_COUNT, ANY_COUNT, ANY_COUNT)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return name, parameter, value

@@ -9,6 +9,9 @@ from explainers.registry import Method, Parameter
 from explainers.scalars import real_number, shown, whole_number
 from explainers.sentence import Sentence
 
+ANY_COUNT = 10**6
+"""Of blocks, heads or tokens, more than any model has: for what is not known yet."""
+
 
 def check_parameters(
     method: Method, given: Mapping[str, Any], depth: int, heads: int, tokens: int
