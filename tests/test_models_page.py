@@ -30,8 +30,9 @@ def written(root: Path) -> str:
 
 def written_rows(text: str, count: int) -> list[tuple[str, list[str]]]:
     """The rows of the matrix as it stands, their numbers as the reasons they stand for."""
-    reasons = dict(re.findall(r"^(\d+)\. (.*)$", text, re.MULTILINE))
-    table = text.split("## The matrix")[1].split("## The reasons")[0]
+    table, rest = text.split("## The matrix")[1].split("## The reasons")
+    said = rest.split("\n## ")[0]  # the table of all architectures has numbered reasons of its own
+    reasons = dict(re.findall(r"^(\d+)\. (.*)$", said, re.MULTILINE))
     lines = [line.strip("| ").split(" | ") for line in table.strip().splitlines()[2:]]
     assert len(lines) == count
     return [(line[2], ["" if c == "✓" else reasons[c] for c in line[3:]]) for line in lines]
