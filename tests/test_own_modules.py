@@ -15,7 +15,16 @@ from explainers.models.errors import ModelError
 from explainers.models.preprocessing import Preprocessing
 from explainers.models.vision_model import VisionModel
 from tests.own_modules import OwnViT, own_vit
-from tests.tiny import CLASSES, RECTANGLE, SQUARE, tiny_photo_array, tiny_pixels, tiny_vit
+from tests.tiny import (
+    CLASSES,
+    RECTANGLE,
+    SQUARE,
+    EncoderViT,
+    tiny_encoder,
+    tiny_photo_array,
+    tiny_pixels,
+    tiny_vit,
+)
 
 FEW: dict[str, dict[str, Any]] = {
     "kernel_shap": {"samples": 40},
@@ -95,6 +104,11 @@ def test_attention_that_cannot_be_followed_is_refused_and_the_rest_works(photo: 
         assert np.isfinite(explain(name, trace).values).all()
 
 
+class TwoAnswers(EncoderViT):
+    def forward(self, pixels: Tensor) -> Any:
+        return super().forward(pixels), pixels
+
+
 def test_what_is_no_transformer_and_what_cannot_run_is_said() -> None:
     convolutions = nn.Sequential(
         nn.Conv2d(3, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5)
@@ -105,8 +119,12 @@ def test_what_is_no_transformer_and_what_cannot_run_is_said() -> None:
         wrap_model(own_vit())
     with pytest.raises(ModelError, match="could not be run on a photo of 20×20"):
         wrap_model(own_vit(), size=20)
+    with pytest.raises(ModelError, match="could not be run on a photo of 24×24"):
+        wrap_model(tiny_encoder(), size=24)
     with pytest.raises(ModelError, match=r"answered with \(1, 8, 14, 14\)"):
         wrap_model(convolutions[:1].eval(), size=16)
+    with pytest.raises(ModelError, match="answered with tuple"):
+        wrap_model(TwoAnswers().eval(), size=16)
 
 
 # -- compiled, wrapped, scripted, quantised ----------------------------------------------------

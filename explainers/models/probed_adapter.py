@@ -16,6 +16,7 @@ from explainers.models.encoder_adapter import patch_convolution, position_table,
 from explainers.models.errors import ModelError
 from explainers.models.probe import Layer, Probe
 from explainers.models.quantised import unrounded
+from explainers.models.size_trial import could_not_run, demand_answer
 from explainers.registry import YES, Support
 from explainers.sentence import Sentence
 
@@ -160,30 +161,8 @@ def _probed(module: nn.Module, size: tuple[int, int]) -> tuple[Probe, Tensor]:
             with probe:
                 answer = module(pixels)
     except Exception as error:  # whatever an unknown program does with an input it does not like
-        raise ModelError(
-            Sentence(
-                "probe_failed",
-                "{family} could not be run on a photo of {height}×{width} pixels ({reason}); give "
-                "its true size, or wrap it in a module that takes photos (B, 3, h, w) alone.",
-                family=type(module).__name__,
-                height=size[0],
-                width=size[1],
-                reason=(str(error).strip() or type(error).__name__).split("\n")[-1],
-            )
-        ) from error
-    if isinstance(answer, Tensor) and answer.dim() == 2:
-        return probe, answer
-    raise ModelError(
-        Sentence(
-            "probed_answer",
-            "{family} answered with {answer}; expected one tensor (photos, classes). Wrap it in "
-            "a module whose forward pass gives that.",
-            family=type(module).__name__,
-            answer=str(tuple(answer.shape))
-            if isinstance(answer, Tensor)
-            else type(answer).__name__,
-        )
-    )
+        raise could_not_run(module, size, error) from error
+    return probe, demand_answer(module, answer)
 
 
 def _parts(layer: Layer, owners: dict[int, nn.Module]) -> BlockParts:
