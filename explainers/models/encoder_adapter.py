@@ -12,8 +12,8 @@ from torch.overrides import TorchFunctionMode
 
 from explainers.models.adapters import Adapter, BlockParts, Pooling, no_graph
 from explainers.models.errors import ModelError
+from explainers.models.noise_pass import noise_pass
 from explainers.models.quantised import unrounded
-from explainers.models.size_trial import could_not_run, demand_answer
 from explainers.sentence import Sentence
 
 _POSITION_NAMES = ("pos_embed", "pos_embedding", "position_embedding", "position_embeddings")
@@ -81,16 +81,9 @@ class EncoderAdapter(Adapter):
 
     def _probe(self, size: tuple[int, int]) -> None:
         """Learn prefix, classes and pooling from one pass over (height, width) pixels."""
-        first = next(self._module.parameters())
-        drawn = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0))
         with torch.inference_mode(False), torch.enable_grad():
-            pixels = drawn.to(first.device, first.dtype).requires_grad_()
-            try:
-                with _Outputs() as seen:
-                    answer = unrounded(self._module)(pixels)
-            except Exception as error:  # whatever a foreign module does with a size not its own
-                raise could_not_run(self._module, size, error) from error
-            answer = demand_answer(self._module, answer)
+            seen = _Outputs()
+            answer = noise_pass(unrounded(self._module), size, seen)
             last = seen.outputs[-1]  # (N, 1, width)
             if not (answer.requires_grad and last.requires_grad):
                 raise ModelError(no_graph(type(self._module).__name__).reason)

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from explainers.models.adapters import Adapter, BlockParts, Pooling, no_graph
 from explainers.models.encoder_adapter import patch_convolution, position_table, stored_size
 from explainers.models.errors import ModelError
+from explainers.models.noise_pass import noise_pass
 from explainers.models.probe import Layer, Probe
 from explainers.models.quantised import unrounded
-from explainers.models.size_trial import could_not_run, demand_answer
 from explainers.registry import YES, Support
 from explainers.sentence import Sentence
 
@@ -41,7 +41,8 @@ class ProbedAdapter(Adapter):
                 )
             )
         twin = unrounded(module)
-        probe, answer = _probed(twin, self.input_size)
+        probe = Probe()
+        answer = noise_pass(twin, self.input_size, probe)
         layers = probe.layers
         self._graph = answer.requires_grad  # not where its forward pass leaves gradients out
         self.classes = answer.shape[-1]
@@ -148,21 +149,6 @@ class ProbedAdapter(Adapter):
 
     def _positions_grid(self) -> tuple[int, int]:
         return self.grid(self._stored_size or (0, 0))
-
-
-def _probed(module: nn.Module, size: tuple[int, int]) -> tuple[Probe, Tensor]:
-    """One pass over noise of (height, width) pixels, with its graph."""
-    first = next(module.parameters())
-    drawn = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0))
-    probe = Probe()
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
-            pixels = drawn.to(first.device, first.dtype).requires_grad_()
-            with probe:
-                answer = module(pixels)
-    except Exception as error:  # whatever an unknown program does with an input it does not like
-        raise could_not_run(module, size, error) from error
-    return probe, demand_answer(module, answer)
 
 
 def _parts(layer: Layer, owners: dict[int, nn.Module]) -> BlockParts:
